@@ -1,0 +1,37 @@
+# parallax_room(NAME [ROOMS room...] [LINK target...]): the static library parallax_NAME of every
+# source under src/NAME. A room without sources becomes an interface, so the table can be complete.
+
+set(PARALLAX_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC 12 reports these falsely from its own AVX-512 header and from std::variant's destructor.
+  list(APPEND PARALLAX_WARNINGS -Wno-maybe-uninitialized -Wno-uninitialized)
+endif()
+
+function(parallax_flags target scope)
+  target_include_directories(${target} ${scope} ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+  if(NOT scope STREQUAL "INTERFACE")
+    target_compile_options(${target} PRIVATE ${PARALLAX_WARNINGS})
+  endif()
+  if(PARALLAX_SANITIZE)
+    target_compile_options(${target} ${scope} -fsanitize=${PARALLAX_SANITIZE} -fno-omit-frame-pointer
+                           -fno-sanitize-recover=all)
+    target_link_options(${target} ${scope} -fsanitize=${PARALLAX_SANITIZE})
+  endif()
+endfunction()
+
+function(parallax_room name)
+  cmake_parse_arguments(ARG "" "" "ROOMS;LINK" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cc)
+  if(sources)
+    add_library(parallax_${name} STATIC ${sources})
+    set(scope PUBLIC)
+  else()
+    add_library(parallax_${name} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  parallax_flags(parallax_${name} ${scope})
+  foreach(room ${ARG_ROOMS})
+    target_link_libraries(parallax_${name} ${scope} parallax_${room})
+  endforeach()
+  target_link_libraries(parallax_${name} ${scope} ${ARG_LINK})
+endfunction()
