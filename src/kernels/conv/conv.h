@@ -1,0 +1,65 @@
+// Conv: f32 convolution of any spatial rank, NC* layout, with bias, activation and residual fused.
+//
+//   y[n,oc,o] = act(bias[oc] + sum over ic, k of w[oc,ic,k] * x[n,ic, o*stride + k*dilation - pad]
+//                   + residual[n,oc,o])             (x is 0 outside; ONNX Conv)
+//
+// Role:       the ops Conv, FusedConv and (through float) their 16-bit forms.
+// Ownership:  borrows every pointer for the call; the packed weights belong to the caller
+//             (64-byte aligned memory) and are read at every call. Never store them on disk: their
+//             layout is that of the running CPU's best target.
+// Threads:    pure apart from the output; one call uses one Team.
+// Cost:       allocates nothing; no im2col buffer beyond one block a worker.
+// Invariants: the same bits for every team size. An output element that sees only padding is
+//             act(bias + residual). Extents of 0 are legal.
+// Example:
+//   ConvPlan plan = PlanConv(shape);
+//   PackConvWeights(plan, weights, packed);                    // plan.packed_weight_bytes, once
+//   Conv(plan, x, packed, bias, {.activation = Activation::kRelu}, y, workspace, team);
+// Weights known only at run time: pack them into the start of a buffer of
+// packed_weight_bytes + ConvWorkspaceBytes at each call and pass the rest as the workspace.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/conv/conv_shape.h"
+#include "kernels/epilogue.h"
+#include "kernels/gemm/gemm.h"
+#include "threads/team.h"
+
+namespace parallax::kernels {
+
+enum class ConvAlgorithm : uint8_t {
+  kEmpty,         // no output element
+  kPointwise,     // 1x1, stride 1, no padding: a plain GEMM on the input
+  kImplicitGemm,  // rank 1..3: input patches go straight into GEMM panels
+  kDepthwise,     // one channel in and out per group, rank 1 or 2: direct, vectorised along rows
+  kDirect,        // anything else: the formula, scalar
+};
+
+struct ConvPlan {
+  ConvShape shape;
+  ConvAlgorithm algorithm = ConvAlgorithm::kEmpty;
+  size_t packed_weight_bytes = 0;  // a multiple of 64
+  size_t worker_bytes = 0;         // workspace slice of one worker
+  GemmPlan gemm;                   // kPointwise: one group of one image
+  int64_t rows_per_task = 0;       // kImplicitGemm: output channels; kDepthwise: output rows
+  int64_t columns_per_task = 0;    // kImplicitGemm: output positions
+  const char* name() const;        // "conv_implicit_gemm"... for reports and traces
+};
+
+// Pure function of the shape (and of the running CPU's vector width).
+ConvPlan PlanConv(const ConvShape& shape);
+
+// `weights`: f32 [out_channels, in_channels/groups, kernel...], possibly misaligned.
+void PackConvWeights(const ConvPlan& plan, const void* weights, void* packed);
+
+// Bytes of 64-byte aligned workspace for a team of `team_size`.
+size_t ConvWorkspaceBytes(const ConvPlan& plan, int team_size);
+
+// `input` [batch, in_channels, in...], `bias` [out_channels] or null, `output`
+// [batch, out_channels, out...]; the residual, where given, has the output's shape.
+void Conv(const ConvPlan& plan, const float* input, const void* packed, const float* bias,
+          const Epilogue& epilogue, float* output, void* workspace, Team& team);
+
+}  // namespace parallax::kernels

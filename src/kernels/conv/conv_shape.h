@@ -1,0 +1,42 @@
+// ConvShape: the extents and attributes of an N-d convolution or transposed convolution, NC* layout.
+//
+// Role:       filled by the operators from attributes and shapes; read by every convolution kernel.
+// Threads:    a value type.
+// Invariants: (validated by the caller) groups divides both channel counts; strides, dilations and
+//             kernel extents are at least 1; pads may be any value, negative ones crop.
+#pragma once
+
+#include <cstdint>
+
+#include "base/shape.h"
+
+namespace parallax::kernels {
+
+inline constexpr int kMaxSpatial = kMaxRank - 2;
+
+struct ConvShape {
+  int64_t batch = 1;
+  int64_t groups = 1;
+  int64_t in_channels = 0;   // all groups together
+  int64_t out_channels = 0;  // all groups together
+  int rank = 2;              // spatial dimensions, 1..kMaxSpatial
+  int64_t in[kMaxSpatial] = {};
+  int64_t out[kMaxSpatial] = {};     // computed by shape inference, pads_end and output_padding in it
+  int64_t kernel[kMaxSpatial] = {};
+  int64_t strides[kMaxSpatial] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+  int64_t dilations[kMaxSpatial] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+  int64_t pads_begin[kMaxSpatial] = {};
+
+  int64_t InSize() const { return Product(in); }
+  int64_t OutSize() const { return Product(out); }
+  int64_t KernelSize() const { return Product(kernel); }
+
+ private:
+  int64_t Product(const int64_t* extents) const {
+    int64_t n = 1;
+    for (int i = 0; i < rank; ++i) n *= extents[i];
+    return n;
+  }
+};
+
+}  // namespace parallax::kernels

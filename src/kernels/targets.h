@@ -1,0 +1,22 @@
+// The instruction sets that every SIMD kernel of the project is compiled for.
+//
+// Role:       included by each kernel source before any Highway header, so that all of them agree;
+//             Highway picks the best compiled target the CPU has at run time.
+// Invariants: x86: the compiler's baseline (SSE2 code), SSE4, AVX2 and AVX3 (AVX-512 F BW CD DQ VL).
+//             SSSE3 gains nothing over SSE4 on machines that exist, AVX3_DL only adds integer
+//             operations that no kernel uses: each would cost compile time and code size alone.
+//             Arm: NEON, and the SVE family where the compiler offers it.
+// Example (a kernel source, compiled once per target):
+//   #include "kernels/targets.h"
+//   #undef HWY_TARGET_INCLUDE
+//   #define HWY_TARGET_INCLUDE "kernels/elementwise/relu.cc"
+//   #include <hwy/foreach_target.h>
+//   #include <hwy/highway.h>
+#pragma once
+
+#if defined(HIGHWAY_HWY_DETECT_TARGETS_H_)
+#error "kernels/targets.h must come before every Highway header"
+#endif
+
+// Names, not values: Highway defines them later. They are bits that do not exist on other CPUs.
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
