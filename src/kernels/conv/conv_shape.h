@@ -1,4 +1,5 @@
-// ConvShape: the extents and attributes of an N-d convolution or transposed convolution, NC* layout.
+// ConvShape: the extents and attributes of an N-d convolution or transposed convolution, NC*
+// layout.
 //
 // Role:       filled by the operators from attributes and shapes; read by every convolution kernel.
 // Threads:    a value type.
@@ -21,7 +22,7 @@ struct ConvShape {
   int64_t out_channels = 0;  // all groups together
   int rank = 2;              // spatial dimensions, 1..kMaxSpatial
   int64_t in[kMaxSpatial] = {};
-  int64_t out[kMaxSpatial] = {};     // computed by shape inference, pads_end and output_padding in it
+  int64_t out[kMaxSpatial] = {};  // computed by shape inference, pads_end and output_padding in it
   int64_t kernel[kMaxSpatial] = {};
   int64_t strides[kMaxSpatial] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
   int64_t dilations[kMaxSpatial] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1};

@@ -4,7 +4,8 @@
 //             shape: GEMV for one row or column, operands used in place when that is fastest,
 //             otherwise blocks packed into the workspace; a constant operand is packed once.
 // Ownership:  borrows every pointer for the call. A packed operand is plain memory of the caller
-//             (64-byte aligned) in a layout of the running CPU's best target: never store it on disk.
+//             (64-byte aligned) in a layout of the running CPU's best target: never store it on
+//             disk.
 // Threads:    pure apart from the outputs; one call uses one Team.
 // Cost:       m*n*k fused multiply-adds per batch entry; allocates nothing.
 // Invariants: the same bits for every team size. Nothing is read through `bias` or `residual` when
@@ -12,9 +13,9 @@
 //             infinities propagate. m == 0, n == 0 or an empty batch writes nothing.
 // Example:
 //   GemmShape shape{.m = 128, .n = 3072, .k = 768, .packed = PackedOperand::kB};
-//   PackB(768, 3072, Transpose::kNo, 3072, weights, packed);   // PackedBBytes(768, 3072) bytes, once
-//   GemmPlan plan = PlanGemm(shape);
-//   Gemm(plan, x, packed, y, {.bias = b, .bias_axis = BiasAxis::kColumn}, workspace, team);
+//   PackB(768, 3072, Transpose::kNo, 3072, weights, packed);   // PackedBBytes(768, 3072) bytes,
+//   once GemmPlan plan = PlanGemm(shape); Gemm(plan, x, packed, y, {.bias = b, .bias_axis =
+//   BiasAxis::kColumn}, workspace, team);
 #pragma once
 
 #include <cstddef>
@@ -67,27 +68,28 @@ struct GemmEpilogue {
 };
 
 enum class GemmPath : uint8_t {
-  kEmpty,       // m, n or batch is 0
-  kEpilogue,    // k == 0
-  kRowTimesB,   // m == 1: a vector times stored rows, streamed in storage order
-  kDot,         // m == 1 or n == 1 against stored rows along k: one dot product an output
-  kDirectB,     // B's rows used in place: small products
-  kPackB,       // B packed panel by panel into the worker's slice
-  kPackedB,     // B packed beforehand
+  kEmpty,      // m, n or batch is 0
+  kEpilogue,   // k == 0
+  kRowTimesB,  // m == 1: a vector times stored rows, streamed in storage order
+  kDot,        // m == 1 or n == 1 against stored rows along k: one dot product an output
+  kDirectB,    // B's rows used in place: small products
+  kPackB,      // B packed panel by panel into the worker's slice
+  kPackedB,    // B packed beforehand
 };
 
 // Everything Gemm needs to know that does not change between calls with one shape.
 struct GemmPlan {
-  GemmShape shape;        // leading dimensions filled in
+  GemmShape shape;  // leading dimensions filled in
   GemmPath path = GemmPath::kEmpty;
-  int64_t batch = 1;      // product of the batch extents
+  int64_t batch = 1;  // product of the batch extents
   int64_t rows_per_task = 0, columns_per_task = 0;
   int64_t row_tasks = 0, column_tasks = 0;
-  size_t worker_bytes = 0;  // workspace slice of one worker
+  size_t worker_bytes = 0;   // workspace slice of one worker
   const char* name() const;  // "gemm_packed_b"...
 };
 
-// Pure function of the shape (and of the running CPU's vector width); costs some tens of operations.
+// Pure function of the shape (and of the running CPU's vector width); costs some tens of
+// operations.
 GemmPlan PlanGemm(const GemmShape& shape);
 
 // Bytes of workspace for a team of `team_size`; the workspace must be 64-byte aligned.
