@@ -1,0 +1,90 @@
+// Resize of N-D tensors: nearest, linear, cubic, with every ONNX coordinate mode and antialiasing.
+//
+// Role:       ONNX Resize and Upsample.
+// Ownership:  the plan owns its tables; Resize borrows plan, pointers and workspace.
+// Threads:    a plan is immutable; Resize splits over the caller's team.
+// Cost:       making a plan is O(sum of output extents x taps); a run is one pass per resized axis
+//             (nearest: one pass in all). Resize allocates nothing.
+// Invariants: separable: axis by axis, each output a weighted sum of input places from a table. The
+//             same bits for every team size. f32, f16 and bf16 compute in f32; f64 and integers in
+//             f64; integers truncate towards zero after clamping to the type's range, as ONNX
+//             Runtime does. Nearest moves raw elements of any type.
+// Source:     ONNX operator specification, Resize-19.
+// Example:
+//   PX_ASSIGN_OR_RETURN(ResizePlan plan, MakeResizePlan(in_shape, out_shape, axes, options));
+//   Resize(plan, DType::kF32, in, out, workspace, team);
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/result.h"
+#include "base/shape.h"
+#include "threads/team.h"
+
+namespace parallax::kernels {
+
+enum class ResizeMode : uint8_t { kNearest, kLinear, kCubic };
+enum class CoordinateMode : uint8_t {
+  kHalfPixel,
+  kHalfPixelSymmetric,
+  kPytorchHalfPixel,
+  kAsymmetric,
+  kAlignCorners,
+  kTfCropAndResize,
+  kTfHalfPixelForNn,  // opset 11 only
+};
+enum class NearestMode : uint8_t { kRoundPreferFloor, kRoundPreferCeil, kFloor, kCeil };
+
+struct ResizeOptions {
+  ResizeMode mode = ResizeMode::kNearest;
+  CoordinateMode coordinates = CoordinateMode::kHalfPixel;
+  NearestMode nearest = NearestMode::kRoundPreferFloor;
+  float cubic_coeff_a = -0.75f;
+  bool exclude_outside = false;
+  bool antialias = false;
+  float extrapolation_value = 0;  // kTfCropAndResize, outside the input
+};
+
+// How one axis is resized. Axes whose extents agree with scale 1 and the whole roi cost nothing.
+struct ResizeAxis {
+  double scale = 1;      // as given, or out / in when sizes were given
+  double roi_start = 0;  // kTfCropAndResize only, in [0, 1] of the axis
+  double roi_end = 1;
+};
+
+// One pass: out[o, x, i] = sum_t weight[x * taps + t] * in[o, index[x * taps + t], i].
+struct ResizePass {
+  int64_t outer = 1, in = 1, out = 1, inner = 1;
+  int taps = 1;
+  std::vector<int32_t> index;    // out * taps; all -1 where the extrapolation value goes
+  std::vector<float> weight;     // empty for nearest
+  std::vector<double> weight64;  // the same weights, for f64 and integers
+};
+
+struct ResizePlan {
+  ResizeOptions options;
+  Shape in_shape;
+  Shape out_shape;
+  std::vector<ResizePass> passes;  // in the order they run; none: a copy
+  int64_t workspace_elements = 0;  // of each of two intermediate buffers
+  bool extrapolates = false;       // some output takes extrapolation_value
+};
+
+// `axes` has in.rank() entries; extents of `out` come from the caller (floor(in * scale), or
+// sizes). Errors: an extent above 2^31 - 1, a scale that is not positive, an empty input axis for a
+// non-empty output.
+Result<ResizePlan> MakeResizePlan(const Shape& in, const Shape& out,
+                                  std::span<const ResizeAxis> axes, const ResizeOptions& options);
+
+// Bytes of workspace, aligned to 64.
+size_t ResizeWorkspaceBytes(const ResizePlan& plan, DType dtype);
+
+// Any type for kNearest; any number for the others.
+void Resize(const ResizePlan& plan, DType dtype, const void* in, void* out, void* workspace,
+            Team& team);
+
+}  // namespace parallax::kernels
