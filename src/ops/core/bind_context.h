@@ -1,0 +1,83 @@
+// BindContext: what an operator's bind function sees; CostContext: the same shapes, for estimates.
+//
+// Role:       chooses and prepares a kernel when every shape is known.
+// Ownership:  borrows node, shapes and constants for the call; packed constants are shared with
+//             every other binding of the session that asks for the same packing.
+// Threads:    used by one thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "ops/core/kernel.h"
+#include "ops/core/node_context.h"
+#include "ops/core/op_def.h"
+
+namespace parallax::ops {
+
+// Shape and type of one input or output; dtype kUndefined marks one that is left out.
+struct TensorInfo {
+  DType dtype = DType::kUndefined;
+  Shape shape;
+  const Tensor* constant = nullptr;  // inputs only
+};
+
+class ShapedContext : public NodeContext {
+ public:
+  ShapedContext(const Node& node, std::span<const TensorInfo> inputs,
+                std::span<const TensorInfo> outputs)
+      : NodeContext(node), inputs_(inputs), outputs_(outputs) {}
+
+  const Shape& input(int i) const { return inputs_[static_cast<size_t>(i)].shape; }
+  const Shape& output(int i) const { return outputs_[static_cast<size_t>(i)].shape; }
+  DType input_type(int i) const { return inputs_[static_cast<size_t>(i)].dtype; }
+  DType output_type(int i) const { return outputs_[static_cast<size_t>(i)].dtype; }
+  const Tensor* constant(int i) const {
+    return has_input(i) ? inputs_[static_cast<size_t>(i)].constant : nullptr;
+  }
+
+ private:
+  std::span<const TensorInfo> inputs_;
+  std::span<const TensorInfo> outputs_;
+};
+
+class CostContext : public ShapedContext {
+ public:
+  using ShapedContext::ShapedContext;
+};
+
+// Constants in a layout a kernel wants, kept by the session: one copy however many plans use it.
+class PackCache {
+ public:
+  virtual ~PackCache() = default;
+  // The packing `layout` of `source`, made by `pack` into `bytes` fresh bytes the first time.
+  virtual Result<std::shared_ptr<const void>> Get(
+      const Tensor& source, std::string_view layout, size_t bytes,
+      const std::function<void(const Tensor& source, void* packed)>& pack) = 0;
+};
+
+class BindContext : public ShapedContext {
+ public:
+  BindContext(const Node& node, std::span<const TensorInfo> inputs,
+              std::span<const TensorInfo> outputs, int team_size, PackCache* packs)
+      : ShapedContext(node, inputs, outputs), team_size_(team_size), packs_(packs) {}
+
+  // Threads that may run the kernel: size per-worker workspace by it, never the results.
+  int team_size() const { return team_size_; }
+  // REQUIRES: constant(i) is not null. `source` may be misaligned: pack with byte copies. `layout`
+  // names everything the packed form depends on.
+  Result<std::shared_ptr<const void>> Pack(
+      int i, std::string_view layout, size_t bytes,
+      const std::function<void(const Tensor& source, void* packed)>& pack) {
+    return packs_->Get(*constant(i), layout, bytes, pack);
+  }
+
+ private:
+  int team_size_;
+  PackCache* packs_;
+};
+
+}  // namespace parallax::ops
