@@ -24,8 +24,7 @@ struct F16 {
   explicit F16(float v) : bits(FloatToHalf(v)) {}
   explicit F16(double v) : bits(DoubleToHalf(v)) {}
   template <class I>
-    requires(std::is_integral_v<I>)
-  explicit F16(I v) : bits(DoubleToHalf(static_cast<double>(v))) {}
+  requires(std::is_integral_v<I>) explicit F16(I v) : bits(DoubleToHalf(static_cast<double>(v))) {}
   operator float() const { return HalfToFloat(bits); }  // NOLINT: implicit widening is exact
 };
 
@@ -42,8 +41,7 @@ struct BF16 {
   }
   explicit BF16(double v) : BF16(static_cast<float>(v)) {}
   template <class I>
-    requires(std::is_integral_v<I>)
-  explicit BF16(I v) : BF16(static_cast<float>(v)) {}
+  requires(std::is_integral_v<I>) explicit BF16(I v) : BF16(static_cast<float>(v)) {}
   operator float() const {  // NOLINT: implicit widening is exact
     return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
   }

@@ -72,12 +72,13 @@ Error MakeError(ErrorCode code, fmt::format_string<Args...> format, Args&&... ar
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: implicit
   Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: implicit
   template <class U>
-    requires(std::is_constructible_v<T, U &&> && !std::is_same_v<std::decay_t<U>, Error> &&
-             !std::is_same_v<std::decay_t<U>, T> && !std::is_same_v<std::decay_t<U>, Result>)
-  Result(U&& value) : state_(std::in_place_index<0>, std::forward<U>(value)) {}  // NOLINT: implicit
+  requires(std::is_constructible_v<T, U&&> && !std::is_same_v<std::decay_t<U>, Error> &&
+           !std::is_same_v<std::decay_t<U>, T> && !std::is_same_v<std::decay_t<U>, Result>)
+      Result(U&& value)
+      : state_(std::in_place_index<0>, std::forward<U>(value)) {}  // NOLINT: implicit
 
   bool ok() const { return state_.index() == 0; }
   const Error& error() const { return std::get<1>(state_); }
@@ -108,14 +109,14 @@ class [[nodiscard]] Result<void> {
 #define PX_CONCAT_INNER(a, b) a##b
 #define PX_CONCAT(a, b) PX_CONCAT_INNER(a, b)
 // Returns the error of `expr` (a Result) from the calling function, if it has one.
-#define PX_RETURN_IF_ERROR(expr)                     \
-  do {                                               \
-    auto px_status = (expr);                         \
-    if (!px_status.ok()) return px_status.error();   \
+#define PX_RETURN_IF_ERROR(expr)                   \
+  do {                                             \
+    auto px_status = (expr);                       \
+    if (!px_status.ok()) return px_status.error(); \
   } while (false)
 // Binds the value of `expr` (a Result) to `lhs`, or returns its error from the calling function.
 #define PX_ASSIGN_OR_RETURN(lhs, expr) PX_ASSIGN_IMPL(PX_CONCAT(px_result_, __LINE__), lhs, expr)
-#define PX_ASSIGN_IMPL(tmp, lhs, expr)   \
-  auto tmp = (expr);                     \
-  if (!tmp.ok()) return tmp.error();     \
+#define PX_ASSIGN_IMPL(tmp, lhs, expr) \
+  auto tmp = (expr);                   \
+  if (!tmp.ok()) return tmp.error();   \
   lhs = std::move(*tmp)

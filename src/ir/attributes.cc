@@ -6,14 +6,22 @@ namespace parallax {
 
 std::string_view Name(AttributeType type) {
   switch (type) {
-    case AttributeType::kInt: return "int";
-    case AttributeType::kFloat: return "float";
-    case AttributeType::kString: return "string";
-    case AttributeType::kInts: return "ints";
-    case AttributeType::kFloats: return "floats";
-    case AttributeType::kStrings: return "strings";
-    case AttributeType::kTensor: return "tensor";
-    case AttributeType::kGraph: return "graph";
+    case AttributeType::kInt:
+      return "int";
+    case AttributeType::kFloat:
+      return "float";
+    case AttributeType::kString:
+      return "string";
+    case AttributeType::kInts:
+      return "ints";
+    case AttributeType::kFloats:
+      return "floats";
+    case AttributeType::kStrings:
+      return "strings";
+    case AttributeType::kTensor:
+      return "tensor";
+    case AttributeType::kGraph:
+      return "graph";
   }
   return "?";
 }

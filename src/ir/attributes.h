@@ -17,7 +17,16 @@
 
 namespace parallax {
 
-enum class AttributeType : uint8_t { kInt, kFloat, kString, kInts, kFloats, kStrings, kTensor, kGraph };
+enum class AttributeType : uint8_t {
+  kInt,
+  kFloat,
+  kString,
+  kInts,
+  kFloats,
+  kStrings,
+  kTensor,
+  kGraph
+};
 std::string_view Name(AttributeType type);
 
 class Attributes {

@@ -18,7 +18,8 @@ std::string Node::QualifiedOp() const { return domain.empty() ? op : domain + ":
 std::string Node::Describe(const Graph& graph) const {
   if (!name.empty()) return fmt::format("'{}' ({})", name, QualifiedOp());
   for (ValueId v : outputs) {
-    if (v != kNoValue) return fmt::format("producing '{}' ({})", graph.value(v).name, QualifiedOp());
+    if (v != kNoValue)
+      return fmt::format("producing '{}' ({})", graph.value(v).name, QualifiedOp());
   }
   return fmt::format("({})", QualifiedOp());
 }
@@ -85,8 +86,8 @@ Result<void> Graph::Verify() const {
     }
     for (ValueId v : n.outputs) {
       if (v == kNoValue) continue;
-      if (!valid(v) || ready[static_cast<size_t>(v)] ||
-          value(v).origin != ValueOrigin::kNode || value(v).producer != static_cast<NodeId>(i)) {
+      if (!valid(v) || ready[static_cast<size_t>(v)] || value(v).origin != ValueOrigin::kNode ||
+          value(v).producer != static_cast<NodeId>(i)) {
         return Broken(*this, fmt::format("node {}: bad output", i));
       }
       ready[static_cast<size_t>(v)] = true;

@@ -31,9 +31,9 @@ struct Team::State {
   int64_t tasks = 0;
   bool stop = false;
 
-  alignas(64) std::atomic<uint32_t> epoch{0};    // one more for every Run
-  alignas(64) std::atomic<int64_t> next{0};      // the next task nobody took
-  alignas(64) std::atomic<int32_t> running{0};   // workers still inside the current Run
+  alignas(64) std::atomic<uint32_t> epoch{0};   // one more for every Run
+  alignas(64) std::atomic<int64_t> next{0};     // the next task nobody took
+  alignas(64) std::atomic<int32_t> running{0};  // workers still inside the current Run
   std::vector<std::thread> threads;
 };
 

@@ -35,7 +35,7 @@ TEST(Half, Edges) {
   EXPECT_EQ(FloatToHalf(65519.0f), 0x7bff);
   EXPECT_EQ(FloatToHalf(65520.0f), 0x7c00);
   EXPECT_EQ(FloatToHalf(-std::numeric_limits<float>::infinity()), 0xfc00);
-  EXPECT_EQ(FloatToHalf(0x1p-25f), 0);         // half of the least subnormal: ties to even
+  EXPECT_EQ(FloatToHalf(0x1p-25f), 0);  // half of the least subnormal: ties to even
   EXPECT_EQ(FloatToHalf(0x1.8p-25f), 1);
   EXPECT_EQ(FloatToHalf(0x1.ffcp-15f), 0x400);  // rounds up into the least normal value
   EXPECT_TRUE(std::isnan(HalfToFloat(FloatToHalf(std::nanf("")))));

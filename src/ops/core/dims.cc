@@ -30,7 +30,8 @@ Result<Dim> BroadcastDim(const Dim& a, const Dim& b) {
   if (a == b) return a;
   if (a == Dim(1)) return b;
   if (b == Dim(1)) return a;
-  if (a.known() && b.known()) return Invalid("extents {} and {} do not broadcast", a.extent, b.extent);
+  if (a.known() && b.known())
+    return Invalid("extents {} and {} do not broadcast", a.extent, b.extent);
   if (a.known()) return a;
   if (b.known()) return b;
   return Dim();

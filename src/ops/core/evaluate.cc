@@ -15,8 +15,7 @@ class LocalPacks final : public PackCache {
       const Tensor& source, std::string_view, size_t bytes,
       const std::function<void(const Tensor&, void*)>& pack) override {
     PX_ASSIGN_OR_RETURN(
-        Tensor t,
-        Tensor::Allocate(DType::kU8, Shape{static_cast<int64_t>(bytes)}, allocator_));
+        Tensor t, Tensor::Allocate(DType::kU8, Shape{static_cast<int64_t>(bytes)}, allocator_));
     pack(source, t.mutable_bytes());
     return t.owner();
   }
@@ -77,8 +76,8 @@ Result<std::vector<Tensor>> EvaluateWith(const OpDef& def, const Node& node,
       Tensor::Allocate(DType::kU8, Shape{static_cast<int64_t>(kernel->workspace_bytes())},
                        allocator));
   TensorOutputs allocate(&outputs, types, allocator);
-  PX_RETURN_IF_ERROR(kernel->Run(KernelArgs(input_pointers, output_pointers,
-                                            workspace.mutable_bytes(), team, &allocate)));
+  PX_RETURN_IF_ERROR(kernel->Run(
+      KernelArgs(input_pointers, output_pointers, workspace.mutable_bytes(), team, &allocate)));
   return outputs;
 }
 
@@ -96,8 +95,8 @@ Result<std::vector<Tensor>> Evaluate(const Graph& graph, const Node& node,
   }
   PX_ASSIGN_OR_RETURN(NodeInference inference, InferNode(graph, node, infer));
   const OpDef* def = FindOp(node.domain, node.op, node.opset);
-  Result<std::vector<Tensor>> result = EvaluateWith(*def, node, inputs, inference.outputs, team,
-                                                    allocator, constant_inputs);
+  Result<std::vector<Tensor>> result =
+      EvaluateWith(*def, node, inputs, inference.outputs, team, allocator, constant_inputs);
   if (!result.ok()) return result.error().WithContext("node " + node.Describe(graph));
   return result;
 }

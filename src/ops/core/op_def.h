@@ -81,7 +81,16 @@ struct Alias {
 
 // Classes of the cost model (parallax paper, appendix A).
 enum class OpClass : uint8_t {
-  kMatMul, kConv, kElementwise, kTranscendental, kReduce, kNormalize, kPool, kMove, kView, kControl
+  kMatMul,
+  kConv,
+  kElementwise,
+  kTranscendental,
+  kReduce,
+  kNormalize,
+  kPool,
+  kMove,
+  kView,
+  kControl
 };
 std::string_view Name(OpClass c);
 

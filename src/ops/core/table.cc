@@ -62,16 +62,26 @@ Result<void> CheckArity(const std::vector<Param>& params, const std::vector<Valu
 
 std::string_view Name(OpClass c) {
   switch (c) {
-    case OpClass::kMatMul: return "matmul";
-    case OpClass::kConv: return "conv";
-    case OpClass::kElementwise: return "elementwise";
-    case OpClass::kTranscendental: return "transcendental";
-    case OpClass::kReduce: return "reduce";
-    case OpClass::kNormalize: return "normalize";
-    case OpClass::kPool: return "pool";
-    case OpClass::kMove: return "move";
-    case OpClass::kView: return "view";
-    case OpClass::kControl: return "control";
+    case OpClass::kMatMul:
+      return "matmul";
+    case OpClass::kConv:
+      return "conv";
+    case OpClass::kElementwise:
+      return "elementwise";
+    case OpClass::kTranscendental:
+      return "transcendental";
+    case OpClass::kReduce:
+      return "reduce";
+    case OpClass::kNormalize:
+      return "normalize";
+    case OpClass::kPool:
+      return "pool";
+    case OpClass::kMove:
+      return "move";
+    case OpClass::kView:
+      return "view";
+    case OpClass::kControl:
+      return "control";
   }
   return "?";
 }
@@ -104,8 +114,8 @@ const Param* OutputParam(const OpDef& def, int opset, int i) {
 }
 
 Result<void> CheckSchema(const OpDef& def, const Node& node) {
-  PX_RETURN_IF_ERROR(CheckArity(def.inputs, node.inputs,
-                                static_cast<size_t>(node.explicit_inputs), node.opset, "input"));
+  PX_RETURN_IF_ERROR(CheckArity(def.inputs, node.inputs, static_cast<size_t>(node.explicit_inputs),
+                                node.opset, "input"));
   PX_RETURN_IF_ERROR(
       CheckArity(def.outputs, node.outputs, node.outputs.size(), node.opset, "output"));
   for (const Attributes::Entry& e : node.attributes.entries()) {
@@ -124,8 +134,8 @@ Result<void> CheckSchema(const OpDef& def, const Node& node) {
     }
   }
   for (const Subgraph& s : node.subgraphs) {
-    const bool known = std::any_of(
-        def.attributes.begin(), def.attributes.end(), [&](const AttributeDef& a) {
+    const bool known =
+        std::any_of(def.attributes.begin(), def.attributes.end(), [&](const AttributeDef& a) {
           return a.name == s.attribute && a.type == AttributeType::kGraph;
         });
     if (!known) {
