@@ -20,6 +20,16 @@ class Finding:
         return f"{place}: {rule}: {'warning: ' if self.warning else ''}{self.message}"
 
 
+NOT_SOURCE = (".git/", ".venv/", "build/", "models/generated/")
+
+
+def walk(root):
+    for folder, _, names in os.walk(root):
+        for name in names:
+            if not name.endswith(".pyc"):
+                yield (pathlib.Path(folder) / name).relative_to(root).as_posix()
+
+
 class Tree:
     """Paths relative to the root, with '/' between parts, and their text."""
 
@@ -30,10 +40,12 @@ class Tree:
 
     @staticmethod
     def of_repository(root):
-        listing = subprocess.run(
-            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-            cwd=root, check=True, capture_output=True).stdout
-        paths = {p for p in listing.decode().split("\0") if p and (root / p).is_file()}
+        command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        listing = subprocess.run(command, cwd=root, capture_output=True)
+        if listing.returncode == 0:
+            paths = {p for p in listing.stdout.decode().split("\0") if p and (root / p).is_file()}
+        else:  # an unpacked archive, or a repository of another user
+            paths = {p for p in walk(root) if not p.startswith(NOT_SOURCE)}
         return Tree(dict.fromkeys(paths), root)
 
     def text(self, path):
