@@ -8,14 +8,20 @@
 namespace parallax {
 namespace {
 
-#if defined(__FLT16_MAX__)
-// The compiler's own _Float16 is the second implementation, over all 65,536 values and the points
+#if defined(__aarch64__)
+using CompilerHalf = __fp16;  // GCC 12 has _Float16 for C only there
+#elif defined(__FLT16_MAX__)
+using CompilerHalf = _Float16;
+#endif
+
+#if defined(__aarch64__) || defined(__FLT16_MAX__)
+// The compiler's own half is the second implementation, over all 65,536 values and the points
 // halfway between neighbours, where rounding decides.
 TEST(Half, AgreesWithTheCompilerOnEveryValue) {
   for (uint32_t i = 0; i < 65536; ++i) {
     const uint16_t bits = static_cast<uint16_t>(i);
     const float ours = HalfToFloat(bits);
-    const float theirs = static_cast<float>(std::bit_cast<_Float16>(bits));
+    const float theirs = static_cast<float>(std::bit_cast<CompilerHalf>(bits));
     if (std::isnan(theirs)) {
       EXPECT_TRUE(std::isnan(ours));
       continue;
@@ -24,7 +30,7 @@ TEST(Half, AgreesWithTheCompilerOnEveryValue) {
     EXPECT_EQ(FloatToHalf(ours), bits);
     for (float factor : {1.0f - 0x1p-12f, 1.0f + 0x1p-11f, 1.0f + 0x1p-12f, 1.0f + 0x1.8p-11f}) {
       const float x = ours * factor;
-      EXPECT_EQ(FloatToHalf(x), std::bit_cast<uint16_t>(static_cast<_Float16>(x))) << x;
+      EXPECT_EQ(FloatToHalf(x), std::bit_cast<uint16_t>(static_cast<CompilerHalf>(x))) << x;
     }
   }
 }
