@@ -68,16 +68,20 @@ class BindContext : public ShapedContext {
   // Threads that may run the kernel: size per-worker workspace by it, never the results.
   int team_size() const { return team_size_; }
   // REQUIRES: constant(i) is not null. `source` may be misaligned: pack with byte copies. `layout`
-  // names everything the packed form depends on.
+  // names everything the packed form depends on. The kernel must not read input i: it gets null,
+  // so that the original need not be kept in memory.
   Result<std::shared_ptr<const void>> Pack(
       int i, std::string_view layout, size_t bytes,
       const std::function<void(const Tensor& source, void* packed)>& pack) {
+    packed_ |= uint64_t{1} << i;
     return packs_->Get(*constant(i), layout, bytes, pack);
   }
+  bool packed(int i) const { return i < 64 && (packed_ >> i & 1) != 0; }
 
  private:
   int team_size_;
   PackCache* packs_;
+  uint64_t packed_ = 0;  // bit i: Pack(i) was called
 };
 
 }  // namespace parallax::ops

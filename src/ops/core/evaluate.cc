@@ -71,6 +71,9 @@ Result<std::vector<Tensor>> EvaluateWith(const OpDef& def, const Node& node,
   LocalPacks packs(allocator);
   BindContext context(node, input_info, output_info, team.size(), &packs);
   PX_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, def.bind(context));
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (context.packed(static_cast<int>(i))) input_pointers[i] = nullptr;
+  }
   PX_ASSIGN_OR_RETURN(
       Tensor workspace,
       Tensor::Allocate(DType::kU8, Shape{static_cast<int64_t>(kernel->workspace_bytes())},

@@ -1,0 +1,15 @@
+// Add: C = A + B with broadcasting. Integers wrap. Since opset 7 (with this broadcasting).
+#include "ops/core/elementwise.h"
+
+namespace parallax::ops {
+namespace {
+
+Result<std::unique_ptr<Kernel>> Bind(BindContext& c) {
+  return BindBinary(c, kernels::BinaryOp::kAdd);
+}
+
+}  // namespace
+
+OpDef op_add() { return BinaryDef("Add", kNumbers, Bind); }
+
+}  // namespace parallax::ops
