@@ -56,7 +56,7 @@ struct GemmShape {
   // Elements between stored rows; 0 means tight. Not used for a packed operand.
   int64_t lda = 0, ldb = 0, ldc = 0;
   PackedOperand packed = PackedOperand::kNone;
-  GemmBatch batch;
+  GemmBatch batch = {};
 };
 
 struct GemmEpilogue {
@@ -64,24 +64,25 @@ struct GemmEpilogue {
   float beta = 1.0f;  // scales bias and residual
   const float* bias = nullptr;
   BiasAxis bias_axis = BiasAxis::kColumn;
-  Epilogue then;  // residual has C's layout; &C itself accumulates in place
+  Epilogue then = {};  // residual has C's layout; &C itself accumulates in place
 };
 
 enum class GemmPath : uint8_t {
-  kEmpty,      // m, n or batch is 0
-  kEpilogue,   // k == 0
-  kRowTimesB,  // m == 1: a vector times stored rows, streamed in storage order
-  kDot,        // m == 1 or n == 1 against stored rows along k: one dot product an output
-  kDirectB,    // B's rows used in place: small products
-  kPackB,      // B packed panel by panel into the worker's slice
-  kPackedB,    // B packed beforehand
+  kEmpty,     // m, n or batch is 0
+  kEpilogue,  // k == 0
+  kSumRows,   // m == 1 or n == 1, the matrix stored along the outputs: rows scaled and summed
+  kDotRows,   // m == 1 or n == 1, the matrix stored along k: one dot product an output
+  kDirectB,   // B's rows used in place: small products
+  kPackB,     // B packed panel by panel into the worker's slice
+  kPackedB,   // B packed beforehand
 };
 
 // Everything Gemm needs to know that does not change between calls with one shape.
 struct GemmPlan {
   GemmShape shape;  // leading dimensions filled in
   GemmPath path = GemmPath::kEmpty;
-  int64_t batch = 1;  // product of the batch extents
+  int64_t batch = 1;             // product of the batch extents
+  int64_t entries_per_task = 1;  // batch entries; above 1 only where a task is a whole product
   int64_t rows_per_task = 0, columns_per_task = 0;
   int64_t row_tasks = 0, column_tasks = 0;
   size_t worker_bytes = 0;   // workspace slice of one worker

@@ -1,0 +1,182 @@
+// GEMM, convolution and pooling: GFLOP/s, and the fraction of an FMA peak measured in the same run.
+//
+//   build/release/gemm_conv_bench [--simd=AVX2] [--benchmark_filter=...]
+// Rows end in /t1, /t2: threads. A result that differs from a double-precision reference at sampled
+// outputs fails its row instead of being timed.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/targets.h"
+
+#include <hwy/targets.h>
+
+#include "kernels/conv/conv.h"
+#include "kernels/conv/conv_transpose.h"
+#include "kernels/gemm/gemm.h"
+#include "kernels/pool/pool.h"
+#include "ops/fma_peak.h"
+
+namespace parallax::bench {
+namespace {
+
+using namespace kernels;  // NOLINT: a program of its own
+
+double g_peak = 0;
+
+// 64-byte aligned floats.
+class Buffer {
+ public:
+  explicit Buffer(size_t bytes) : storage_(bytes / 4 + 32) {}
+  float* data() {
+    const auto at = reinterpret_cast<uintptr_t>(storage_.data());
+    return storage_.data() + (64 - at % 64) % 64 / 4;
+  }
+
+ private:
+  std::vector<float> storage_;
+};
+
+Buffer Random(int64_t n, uint32_t seed) {
+  Buffer b(static_cast<size_t>(n) * 4);
+  std::mt19937 generator(seed);
+  std::uniform_real_distribution<float> uniform(-1.0f, 1.0f);
+  for (int64_t i = 0; i < n; ++i) b.data()[i] = uniform(generator);
+  return b;
+}
+
+void Count(benchmark::State& state, double flops) {
+  using benchmark::Counter;
+  state.counters["GFLOPs"] = Counter(flops * 1e-9, Counter::kIsIterationInvariantRate);
+  state.counters["peak"] = Counter(flops * 1e-9 / g_peak, Counter::kIsIterationInvariantRate);
+}
+
+struct GemmRow {
+  const char* name;
+  int64_t m, n, k;
+  PackedOperand packed;
+  Transpose trans_b = Transpose::kNo;
+  int64_t batch = 1;
+};
+
+void RunGemm(benchmark::State& state, const GemmRow& row, int threads) {
+  GemmShape shape{.m = row.m, .n = row.n, .k = row.k, .trans_b = row.trans_b, .packed = row.packed};
+  if (row.batch > 1) {
+    shape.batch.rank = 1;
+    shape.batch.extents[0] = row.batch;
+    shape.batch.a_strides[0] = row.m * row.k;
+    shape.batch.b_strides[0] = row.n * row.k;
+    shape.batch.c_strides[0] = row.m * row.n;
+  }
+  Buffer a = Random(row.batch * row.m * row.k, 1), b = Random(row.batch * row.k * row.n, 2);
+  Buffer c = Random(row.batch * row.m * row.n, 3);
+  Buffer packed_a(PackedABytes(row.m, row.k)), packed_b(PackedBBytes(row.k, row.n));
+  const float* pa = a.data();
+  const float* pb = b.data();
+  if (row.packed == PackedOperand::kA) {
+    PackA(row.m, row.k, Transpose::kNo, 0, a.data(), packed_a.data());
+    pa = packed_a.data();
+  }
+  if (row.packed == PackedOperand::kB) {
+    PackB(row.k, row.n, row.trans_b, 0, b.data(), packed_b.data());
+    pb = packed_b.data();
+  }
+  Team team(threads);
+  const GemmPlan plan = PlanGemm(shape);
+  Buffer workspace(GemmWorkspaceBytes(plan, threads));
+  Gemm(plan, pa, pb, c.data(), {}, workspace.data(), team);
+  for (int64_t i = 0; i < 50; ++i) {
+    const int64_t m = (i * 7919) % row.m, n = (i * 104729) % row.n;
+    double want = 0, norm = 0;
+    for (int64_t k = 0; k < row.k; ++k) {
+      const double x = a.data()[m * row.k + k];
+      const double y = b.data()[row.trans_b == Transpose::kYes ? n * row.k + k : k * row.n + n];
+      want += x * y;
+      norm += std::abs(x * y);
+    }
+    if (std::abs(c.data()[m * row.n + n] - want) > static_cast<double>(row.k) * 6e-8 * norm) {
+      state.SkipWithError("wrong result");
+      return;
+    }
+  }
+  for (auto _ : state) {
+    Gemm(plan, pa, pb, c.data(), {}, workspace.data(), team);
+    benchmark::DoNotOptimize(c.data());
+  }
+  state.SetLabel(plan.name());
+  Count(state, 2.0 * static_cast<double>(row.batch * row.m) * static_cast<double>(row.n * row.k));
+}
+
+constexpr GemmRow kGemmRows[] = {
+    {"128x3072x768", 128, 3072, 768, PackedOperand::kB},
+    {"128x768x3072", 128, 768, 3072, PackedOperand::kB},
+    {"1500x1536x384", 1500, 1536, 384, PackedOperand::kB},
+    {"1500x384x1536", 1500, 384, 1536, PackedOperand::kB},
+    {"1500x384x384", 1500, 384, 384, PackedOperand::kB},
+    {"3136x96x96", 3136, 96, 96, PackedOperand::kB},
+    {"77x2048x512", 77, 2048, 512, PackedOperand::kB},
+    {"1x1536x384", 1, 1536, 384, PackedOperand::kB},
+    {"1x51865x384", 1, 51865, 384, PackedOperand::kB},
+    {"4x1536x384", 4, 1536, 384, PackedOperand::kB},
+    {"128x3072x768_A", 128, 3072, 768, PackedOperand::kA},
+    {"128x3072x768", 128, 3072, 768, PackedOperand::kNone},
+    {"128x3072x768_bt", 128, 3072, 768, PackedOperand::kNone, Transpose::kYes},
+    {"1500x1536x384", 1500, 1536, 384, PackedOperand::kNone},
+    {"1x1536x384", 1, 1536, 384, PackedOperand::kNone},
+    {"1x1536x384_bt", 1, 1536, 384, PackedOperand::kNone, Transpose::kYes},
+    {"64x(49x49x32)", 49, 49, 32, PackedOperand::kNone, Transpose::kNo, 64},
+    {"64x(49x49x32)_bt", 49, 49, 32, PackedOperand::kNone, Transpose::kYes, 64},
+    {"64x(49x32x49)", 49, 32, 49, PackedOperand::kNone, Transpose::kNo, 64},
+    {"12x(128x128x64)", 128, 128, 64, PackedOperand::kNone, Transpose::kNo, 12},
+    {"12x(128x64x128)", 128, 64, 128, PackedOperand::kNone, Transpose::kNo, 12},
+    {"6x(1500x1500x64)", 1500, 1500, 64, PackedOperand::kNone, Transpose::kNo, 6},
+    {"6x(1500x64x1500)", 1500, 64, 1500, PackedOperand::kNone, Transpose::kNo, 6},
+};
+
+// --simd=NAME restricts dispatch to one target; the argument is removed.
+void ChooseTarget(int& argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    if (std::strncmp(argv[i], "--simd=", 7) != 0) continue;
+    for (int64_t target : hwy::SupportedAndGeneratedTargets()) {
+      if (std::strcmp(hwy::TargetName(target), argv[i] + 7) != 0) continue;
+      hwy::SetSupportedTargetsForTest(target);
+      hwy::GetChosenTarget().Update(target);
+    }
+    std::rotate(argv + i, argv + i + 1, argv + argc);
+    --argc;
+    return;
+  }
+}
+
+}  // namespace
+}  // namespace parallax::bench
+
+int main(int argc, char** argv) {
+  using namespace parallax::bench;
+  ChooseTarget(argc, argv);
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  g_peak = MeasureFmaPeak();
+  printf("target %s, FMA peak of one thread %.1f GFLOP/s\n", parallax::kernels::SimdTargetName(),
+         g_peak);
+  static const char* const kPacked[] = {"plain", "packedA", "packedB"};
+  for (const GemmRow& row : kGemmRows) {
+    for (int threads : {1, 2}) {
+      const std::string name = std::string("gemm/") + row.name + "/" +
+                               kPacked[static_cast<int>(row.packed)] + "/t" +
+                               std::to_string(threads);
+      benchmark::RegisterBenchmark(name.c_str(), [&row, threads](benchmark::State& s) {
+        RunGemm(s, row, threads);
+      })->UseRealTime();
+    }
+  }
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}

@@ -1,0 +1,346 @@
+#include "kernels/gemm/gemm.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+#include "kernels/gemm/gemv.h"
+#include "kernels/gemm/panel.h"
+
+namespace parallax::kernels {
+namespace {
+
+// A task of fewer multiply-adds than this (some microseconds) is not worth handing to a thread;
+// more tasks than this only cost packing.
+constexpr double kMinTaskMacs = 1 << 16;
+constexpr int64_t kMaxTasks = 64;
+// Packing an element of B costs about as much as 4 rows of products with it; a task that packs its
+// own B therefore takes at least this many rows.
+constexpr int64_t kMinRowsPacking = 96;
+constexpr int64_t kMinRows = 32;
+// B is used where it lies while its rows fit in L1 together, or when it is read at most twice.
+constexpr int64_t kDirectBytes = 32 << 10;
+// Outputs a GEMV task computes; their sums live on the stack.
+constexpr int64_t kVectorOutputs = 512;
+
+struct Offsets {
+  int64_t a = 0, b = 0, c = 0;
+};
+
+Offsets EntryOffsets(const GemmBatch& batch, int64_t entry) {
+  Offsets o;
+  for (int i = batch.rank - 1; i >= 0; --i) {
+    const int64_t at = entry % batch.extents[i];
+    entry /= batch.extents[i];
+    o.a += at * batch.a_strides[i];
+    o.b += at * batch.b_strides[i];
+    o.c += at * batch.c_strides[i];
+  }
+  return o;
+}
+
+// The epilogue as tiles take it, without C.
+TileArgs TileEpilogue(const GemmEpilogue& e) {
+  TileArgs t;
+  t.alpha = e.alpha;
+  t.beta = e.beta;
+  if (e.beta != 0.0f) {
+    if (e.bias != nullptr && e.bias_axis == BiasAxis::kColumn) t.column_bias = e.bias;
+    if (e.bias != nullptr && e.bias_axis != BiasAxis::kColumn) t.row_bias = e.bias;
+    t.row_bias_step = e.bias_axis == BiasAxis::kScalar ? 0 : 1;
+    t.residual = e.then.residual;
+  }
+  t.clamp = e.then.activation != Activation::kNone;
+  t.lo = e.then.activation == Activation::kRelu ? 0.0f : e.then.lo;
+  t.hi =
+      e.then.activation == Activation::kRelu ? std::numeric_limits<float>::infinity() : e.then.hi;
+  return t;
+}
+
+bool IsVectorPath(GemmPath path) {
+  return path == GemmPath::kSumRows || path == GemmPath::kDotRows;
+}
+
+GemmPath ChoosePath(const GemmShape& s, int64_t batch, const TileGeometry& tile) {
+  if (batch == 0 || s.m == 0 || s.n == 0) return GemmPath::kEmpty;
+  if (s.k == 0) return GemmPath::kEpilogue;
+  if (s.packed == PackedOperand::kB) return GemmPath::kPackedB;
+  if (s.packed == PackedOperand::kNone) {
+    if (s.m == 1) return s.trans_b == Transpose::kNo ? GemmPath::kSumRows : GemmPath::kDotRows;
+    if (s.n == 1) return s.trans_a == Transpose::kNo ? GemmPath::kDotRows : GemmPath::kSumRows;
+  }
+  const bool small = s.k * s.ldb * 4 <= kDirectBytes || s.m <= 2 * tile.rows;
+  return s.trans_b == Transpose::kNo && small ? GemmPath::kDirectB : GemmPath::kPackB;
+}
+
+// Cuts C into row_tasks x column_tasks blocks, the same for every team.
+void CutTasks(GemmPlan& plan, const TileGeometry& tile) {
+  const GemmShape& s = plan.shape;
+  const double macs =
+      static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
+  const auto want = std::clamp<int64_t>(
+      static_cast<int64_t>(macs * static_cast<double>(plan.batch) / kMinTaskMacs), 1, kMaxTasks);
+  const int64_t widest = std::max(kBlockColumns / tile.columns, int64_t{1}) * tile.columns;
+
+  int64_t columns = std::min(RoundUp(s.n, tile.columns), widest);
+  plan.column_tasks = CeilDiv(s.n, columns);
+  const int64_t min_rows =
+      RoundUp(plan.path == GemmPath::kPackB ? kMinRowsPacking : kMinRows, tile.rows);
+  plan.row_tasks = std::clamp<int64_t>(CeilDiv(want, plan.batch * plan.column_tasks), 1,
+                                       std::max<int64_t>(1, s.m / min_rows));
+  plan.rows_per_task = RoundUp(CeilDiv(s.m, plan.row_tasks), tile.rows);
+  plan.row_tasks = CeilDiv(s.m, plan.rows_per_task);
+  // Few rows: narrower columns, down to one tile.
+  plan.column_tasks =
+      std::max(plan.column_tasks,
+               std::min(CeilDiv(want, plan.batch * plan.row_tasks), CeilDiv(s.n, tile.columns)));
+  plan.columns_per_task = RoundUp(CeilDiv(s.n, plan.column_tasks), tile.columns);
+  plan.column_tasks = CeilDiv(s.n, plan.columns_per_task);
+  if (plan.row_tasks * plan.column_tasks == 1) {
+    plan.entries_per_task = std::clamp<int64_t>(
+        static_cast<int64_t>(kMinTaskMacs / std::max(macs, 1.0)), 1, plan.batch);
+  }
+}
+
+void CutVectorTasks(GemmPlan& plan) {
+  const GemmShape& s = plan.shape;
+  const int64_t outputs = std::max(s.m, s.n);
+  const auto want =
+      static_cast<int64_t>(kMinTaskMacs / static_cast<double>(std::max<int64_t>(s.k, 1)));
+  plan.columns_per_task =
+      std::clamp<int64_t>(RoundUp(std::max<int64_t>(want, 1), 64), 64, kVectorOutputs);
+  plan.column_tasks = CeilDiv(outputs, plan.columns_per_task);
+  plan.row_tasks = 1;
+  plan.rows_per_task = 1;
+  if (plan.column_tasks == 1) {
+    plan.entries_per_task =
+        std::clamp<int64_t>(want / std::max<int64_t>(outputs, 1), 1, plan.batch);
+  }
+}
+
+// Transposed A is packed unless so few columns use it that it is read once or twice anyway.
+bool PacksA(const GemmPlan& plan, const TileGeometry& tile) {
+  return plan.shape.packed != PackedOperand::kA && plan.shape.trans_a == Transpose::kYes &&
+         plan.columns_per_task > 2 * tile.columns;
+}
+
+size_t BufferBytesB(const GemmPlan& plan, const TileGeometry& tile) {
+  const int64_t depth = std::min(plan.shape.k, kBlockK);
+  if (plan.path == GemmPath::kPackB) return PanelBytesB(depth, plan.columns_per_task);
+  if (plan.path == GemmPath::kDirectB && plan.shape.n % tile.lanes != 0) {
+    return PanelBytesB(depth, tile.lanes);
+  }
+  return 0;
+}
+
+// One output vector of a GEMV: `outputs` values from `begin`, `step` apart in C.
+void VectorTask(const GemmPlan& plan, const float* a, const float* b, float* c, const TileArgs& e,
+                int64_t begin, int64_t outputs, float* gathered) {
+  const GemmShape& s = plan.shape;
+  const bool row = s.m == 1;  // C is a row: the matrix is B
+  const float* matrix = row ? b : a;
+  const int64_t ld = row ? s.ldb : s.lda;
+  const float* x = row ? a : b;
+  const int64_t x_step =
+      row ? (s.trans_a == Transpose::kNo ? 1 : s.lda) : (s.trans_b == Transpose::kNo ? s.ldb : 1);
+  if (x_step != 1) {
+    for (int64_t i = 0; i < s.k; ++i) gathered[i] = x[i * x_step];
+    x = gathered;
+  }
+  float sums[kVectorOutputs];
+  if (plan.path == GemmPath::kSumRows) {
+    SumRows(matrix + begin, ld, s.k, outputs, x, sums);
+  } else {
+    DotRows(matrix + begin * ld, ld, outputs, s.k, x, sums);
+  }
+  // A bias along C's only long axis varies; along the other one it is its first value.
+  const float* bias = row ? e.column_bias : e.row_bias;
+  const float* first = row ? e.row_bias : e.column_bias;
+  const int64_t bias_step = row ? 1 : e.row_bias_step;
+  const int64_t step = row ? 1 : s.ldc;
+  for (int64_t i = 0; i < outputs; ++i) {
+    const int64_t at = (begin + i) * step;
+    float add = first != nullptr ? first[0] : 0.0f;
+    if (bias != nullptr) add = bias[(begin + i) * bias_step];
+    if (e.residual != nullptr) add += e.residual[at];
+    float v = e.alpha * sums[i] + e.beta * add;
+    if (e.clamp) {
+      v = v < e.lo ? e.lo : v;
+      v = v > e.hi ? e.hi : v;
+    }
+    c[at] = v;
+  }
+}
+
+// The block of C that starts at (m0, n0), pointers already at the batch entry.
+void BlockTask(const GemmPlan& plan, const float* a, const float* b, float* c, const TileArgs& e,
+               int64_t m0, int64_t n0, bool packs_a, size_t b_bytes, std::byte* buffer) {
+  const GemmShape& s = plan.shape;
+  PanelTask t;
+  t.rows = std::min(plan.rows_per_task, s.m - m0);
+  t.columns = std::min(plan.columns_per_task, s.n - n0);
+  t.k = s.k;
+  if (s.packed == PackedOperand::kA) {
+    t.a_panels = true;
+    t.a = a + m0 * s.k;
+  } else {
+    t.a_row = s.trans_a == Transpose::kYes ? 1 : s.lda;
+    t.a_k = s.trans_a == Transpose::kYes ? s.lda : 1;
+    t.a = s.k == 0 ? a : a + m0 * t.a_row;
+    if (packs_a) t.a_buffer = reinterpret_cast<float*>(buffer + b_bytes);
+  }
+  const auto pack = [&](int64_t k0, int64_t kn, int64_t first, int64_t nn, float* panels) {
+    const int64_t width = GetTileGeometry().columns;
+    for (int64_t j = 0; j < nn; j += width, panels += width * kn) {
+      const int64_t columns = std::min(width, nn - j);
+      if (s.trans_b == Transpose::kYes) {
+        PackPanelTranspose(b + (first + j) * s.ldb + k0, s.ldb, kn, columns, PanelColumns(columns),
+                           panels);
+      } else {
+        PackPanelCopy(b + k0 * s.ldb + first + j, s.ldb, kn, columns, PanelColumns(columns),
+                      panels);
+      }
+    }
+  };
+  const PackBlock pack_block = pack;
+  t.b_buffer = reinterpret_cast<float*>(buffer);
+  switch (plan.path) {
+    case GemmPath::kPackB:
+      t.pack = &pack_block;
+      t.pack_n0 = n0;
+      break;
+    case GemmPath::kDirectB:
+      t.b = b + n0;
+      t.b_k = s.ldb;
+      break;
+    default:
+      t.b_panels = true;
+      t.b = s.k == 0 ? b : b + n0 * s.k;
+      break;
+  }
+  t.out = e;
+  t.out.c = c + m0 * s.ldc + n0;
+  t.out.ldc = s.ldc;
+  if (e.residual != nullptr) t.out.residual = e.residual + m0 * s.ldc + n0;
+  if (e.row_bias != nullptr) t.out.row_bias = e.row_bias + m0 * e.row_bias_step;
+  if (e.column_bias != nullptr) t.out.column_bias = e.column_bias + n0;
+  RunPanelTask(t);
+}
+
+}  // namespace
+
+const char* GemmPlan::name() const {
+  switch (path) {
+    case GemmPath::kEmpty:
+      return "gemm_empty";
+    case GemmPath::kEpilogue:
+      return "gemm_epilogue";
+    case GemmPath::kSumRows:
+      return "gemv_sum_rows";
+    case GemmPath::kDotRows:
+      return "gemv_dot_rows";
+    case GemmPath::kDirectB:
+      return "gemm_direct_b";
+    case GemmPath::kPackB:
+      return "gemm_pack_b";
+    case GemmPath::kPackedB:
+      return "gemm_packed_b";
+  }
+  return "gemm";
+}
+
+GemmPlan PlanGemm(const GemmShape& shape) {
+  const TileGeometry tile = GetTileGeometry();
+  GemmPlan plan;
+  plan.shape = shape;
+  GemmShape& s = plan.shape;
+  if (s.lda == 0) s.lda = s.trans_a == Transpose::kYes ? s.m : s.k;
+  if (s.ldb == 0) s.ldb = s.trans_b == Transpose::kYes ? s.k : s.n;
+  if (s.ldc == 0) s.ldc = s.n;
+  for (int i = 0; i < s.batch.rank; ++i) plan.batch *= s.batch.extents[i];
+
+  plan.path = ChoosePath(s, plan.batch, tile);
+  if (plan.path == GemmPath::kEmpty) return plan;
+  if (IsVectorPath(plan.path)) {
+    CutVectorTasks(plan);
+    plan.worker_bytes = static_cast<size_t>(RoundUp(s.k * 4, 64));
+    return plan;
+  }
+  CutTasks(plan, tile);
+  plan.worker_bytes = BufferBytesB(plan, tile);
+  if (PacksA(plan, tile)) {
+    plan.worker_bytes += static_cast<size_t>(kBlockRows * std::min(s.k, kBlockK) * 4);
+  }
+  return plan;
+}
+
+size_t GemmWorkspaceBytes(const GemmPlan& plan, int team_size) {
+  return plan.worker_bytes * static_cast<size_t>(team_size);
+}
+
+void Gemm(const GemmPlan& plan, const float* a, const float* b, float* c,
+          const GemmEpilogue& epilogue, void* workspace, Team& team) {
+  if (plan.path == GemmPath::kEmpty) return;
+  const TileGeometry tile = GetTileGeometry();
+  const TileArgs e = TileEpilogue(epilogue);
+  const bool packs_a = PacksA(plan, tile);
+  const size_t b_bytes = BufferBytesB(plan, tile);
+  const int64_t blocks = plan.row_tasks * plan.column_tasks;
+  const int64_t groups = CeilDiv(plan.batch, plan.entries_per_task);
+  team.Run(groups * blocks, [&](int64_t task, int worker) {
+    std::byte* buffer =
+        static_cast<std::byte*>(workspace) + plan.worker_bytes * static_cast<size_t>(worker);
+    const int64_t first = task / blocks * plan.entries_per_task;
+    const int64_t last = std::min(first + plan.entries_per_task, plan.batch);
+    const int64_t m0 = task % plan.row_tasks * plan.rows_per_task;
+    const int64_t n0 = task % blocks / plan.row_tasks * plan.columns_per_task;
+    for (int64_t entry = first; entry < last; ++entry) {
+      const Offsets o = EntryOffsets(plan.shape.batch, entry);
+      TileArgs at = e;
+      if (e.residual != nullptr) at.residual = e.residual + o.c;
+      if (IsVectorPath(plan.path)) {
+        const int64_t outputs =
+            std::min(plan.columns_per_task, std::max(plan.shape.m, plan.shape.n) - n0);
+        VectorTask(plan, a + o.a, b + o.b, c + o.c, at, n0, outputs,
+                   reinterpret_cast<float*>(buffer));
+      } else {
+        BlockTask(plan, a + o.a, b + o.b, c + o.c, at, m0, n0, packs_a, b_bytes, buffer);
+      }
+    }
+  });
+}
+
+size_t PackedABytes(int64_t m, int64_t k) { return PanelBytesA(m, k); }
+
+void PackA(int64_t m, int64_t k, Transpose trans, int64_t ld, const void* a, void* packed) {
+  const TileGeometry tile = GetTileGeometry();
+  if (ld == 0) ld = trans == Transpose::kYes ? m : k;
+  const auto* source = static_cast<const std::byte*>(a);
+  for (int64_t r = 0; r < m; r += tile.rows) {
+    const int64_t rows = std::min(tile.rows, m - r);
+    float* panel = static_cast<float*>(packed) + r * k;
+    if (trans == Transpose::kYes) {
+      PackPanelCopy(source + r * 4, ld, k, rows, PanelHeight(rows), panel);
+    } else {
+      PackPanelTranspose(source + r * ld * 4, ld, k, rows, PanelHeight(rows), panel);
+    }
+  }
+}
+
+size_t PackedBBytes(int64_t k, int64_t n) { return PanelBytesB(k, n); }
+
+void PackB(int64_t k, int64_t n, Transpose trans, int64_t ld, const void* b, void* packed) {
+  const TileGeometry tile = GetTileGeometry();
+  if (ld == 0) ld = trans == Transpose::kYes ? k : n;
+  const auto* source = static_cast<const std::byte*>(b);
+  for (int64_t j = 0; j < n; j += tile.columns) {
+    const int64_t columns = std::min(tile.columns, n - j);
+    float* panel = static_cast<float*>(packed) + j * k;
+    if (trans == Transpose::kYes) {
+      PackPanelTranspose(source + j * ld * 4, ld, k, columns, PanelColumns(columns), panel);
+    } else {
+      PackPanelCopy(source + j * 4, ld, k, columns, PanelColumns(columns), panel);
+    }
+  }
+}
+
+}  // namespace parallax::kernels

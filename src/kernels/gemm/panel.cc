@@ -1,0 +1,292 @@
+#include "kernels/gemm/panel.h"
+
+#include <cstring>
+
+#include "base/checked.h"
+#include "kernels/gemm/gemm.h"
+#include "kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/gemm/panel.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/gemm/tile-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace parallax::kernels {
+namespace HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+
+TileGeometry Geometry() {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()));
+  return {.rows = kTileRows, .lanes = lanes, .columns = kTileVectors * lanes};
+}
+
+const char* TargetNameImpl() { return hwy::TargetName(HWY_TARGET); }
+
+int64_t Height(int64_t rows) { return TileHeight(rows); }
+
+template <int kVectors>
+HWY_INLINE void CallHeight(const TileArgs& t) {
+  if (t.rows > kTileHalfRows) {
+    Tile<kTileRows, kVectors>(t);
+  } else if (t.rows > 1) {
+    Tile<kTileHalfRows, kVectors>(t);
+  } else {
+    Tile<1, kVectors>(t);
+  }
+}
+
+HWY_INLINE void CallTile(const TileArgs& t, int64_t vectors) {
+  if (vectors == 1) {
+    CallHeight<1>(t);
+  } else if (vectors == 2 || kTileVectors == 2) {
+    CallHeight<2>(t);
+  } else {
+    CallHeight<kTileVectors>(t);
+  }
+}
+
+// A tile whose last vector is partial: C, residual and bias go through whole-vector scratch.
+HWY_NOINLINE void EdgeTile(TileArgs t, int64_t columns, int64_t vectors, int64_t lanes) {
+  constexpr int64_t kWidth = kTileVectors * hn::MaxLanes(hn::ScalableTag<float>());
+  HWY_ALIGN float c[kTileRows * kWidth];
+  HWY_ALIGN float residual[kTileRows * kWidth];
+  HWY_ALIGN float bias[kWidth] = {};
+  const int64_t width = vectors * lanes;
+  const size_t bytes = static_cast<size_t>(columns) * sizeof(float);
+  float* const target = t.c;
+  const int64_t ldc = t.ldc;
+  // The columns past the end are computed from what the scratch happens to hold, and dropped.
+  if (t.accumulate) {
+    for (int64_t r = 0; r < t.rows; ++r) memcpy(c + r * width, target + r * ldc, bytes);
+  } else if (t.residual != nullptr) {
+    for (int64_t r = 0; r < t.rows; ++r) memcpy(residual + r * width, t.residual + r * ldc, bytes);
+    t.residual = residual;
+  }
+  if (t.column_bias != nullptr) {
+    memcpy(bias, t.column_bias, bytes);
+    t.column_bias = bias;
+  }
+  t.c = c;
+  t.ldc = width;
+  CallTile(t, vectors);
+  for (int64_t r = 0; r < t.rows; ++r) {
+    for (int64_t j = 0; j < columns; ++j) target[r * ldc + j] = c[r * width + j];
+  }
+}
+
+// All rows of the block against one panel of B: t.b, t.b_k, t.k and the epilogue are set.
+HWY_INLINE void RunPanel(const PanelTask& task, TileArgs t, int64_t m0, int64_t m1, int64_t k0,
+                         int64_t n, int64_t columns, int64_t lanes) {
+  const int64_t vectors = CeilDiv(columns, lanes);
+  const bool whole = vectors * lanes == columns;
+  for (int64_t m = m0; m < m1; m += kTileRows) {
+    t.rows = HWY_MIN(static_cast<int64_t>(kTileRows), m1 - m);
+    if (task.a_buffer != nullptr) {
+      t.a_row = 1;
+      t.a_k = TileHeight(t.rows);
+      t.a = task.a_buffer + (m - m0) * t.k;
+    } else if (task.a_panels) {
+      t.a_row = 1;
+      t.a_k = TileHeight(t.rows);
+      t.a = task.a + m * task.k + k0 * t.a_k;
+    } else {
+      t.a_row = task.a_row;
+      t.a_k = task.a_k;
+      t.a = task.a + m * task.a_row + k0 * task.a_k;
+    }
+    t.c = task.out.c + m * t.ldc + n;
+    if (task.out.residual != nullptr) t.residual = task.out.residual + m * t.ldc + n;
+    if (task.out.row_bias != nullptr) t.row_bias = task.out.row_bias + m * t.row_bias_step;
+    if (task.out.column_bias != nullptr) t.column_bias = task.out.column_bias + n;
+    if (whole) {
+      CallTile(t, vectors);
+    } else {
+      EdgeTile(t, columns, vectors, lanes);
+    }
+  }
+}
+
+void PanelTaskImpl(const PanelTask& task) {
+  const TileGeometry g = Geometry();
+  // Blocks of k of equal size, so that the last one is not a sliver.
+  const int64_t blocks = HWY_MAX(CeilDiv(task.k, kBlockK), static_cast<int64_t>(1));
+  const int64_t block = CeilDiv(task.k, blocks);
+  for (int64_t i = 0; i < blocks; ++i) {
+    const int64_t k0 = i * block;
+    TileArgs t = task.out;
+    t.k = HWY_MIN(block, task.k - k0);
+    t.accumulate = i > 0;
+    t.clamp = task.out.clamp && i + 1 == blocks;
+    const bool in_place = task.pack == nullptr && !task.b_panels;
+    const int64_t whole_columns = task.columns / g.lanes * g.lanes;
+    if (task.pack != nullptr) {
+      (*task.pack)(k0, t.k, task.pack_n0, task.columns, task.b_buffer);
+    } else if (in_place && whole_columns < task.columns && t.k > 0) {
+      PackPanelCopy(task.b + k0 * task.b_k + whole_columns, task.b_k, t.k,
+                    task.columns - whole_columns, g.lanes, task.b_buffer);
+    }
+    constexpr int64_t kRowStep = kBlockRows / kTileRows * kTileRows;
+    for (int64_t m0 = 0; m0 < task.rows; m0 += kRowStep) {
+      const int64_t m1 = HWY_MIN(m0 + kRowStep, task.rows);
+      if (task.a_buffer != nullptr) {
+        for (int64_t m = m0; m < m1; m += kTileRows) {
+          const int64_t rows = HWY_MIN(static_cast<int64_t>(kTileRows), m1 - m);
+          PackPanelCopy(task.a + m + k0 * task.a_k, task.a_k, t.k, rows, TileHeight(rows),
+                        task.a_buffer + (m - m0) * t.k);
+        }
+      }
+      for (int64_t n = 0; n < task.columns;) {
+        int64_t columns = HWY_MIN(g.columns, task.columns - n);
+        if (in_place) {
+          // Whole vectors where they lie, then the packed last one.
+          if (n < whole_columns) {
+            columns = HWY_MIN(columns, whole_columns - n);
+            t.b = task.b + k0 * task.b_k + n;
+            t.b_k = task.b_k;
+          } else {
+            t.b = task.b_buffer;
+            t.b_k = g.lanes;
+          }
+        } else {
+          t.b_k = RoundUp(columns, g.lanes);
+          t.b = task.b_panels ? task.b + n * task.k + k0 * t.b_k : task.b_buffer + n * t.k;
+        }
+        RunPanel(task, t, m0, m1, k0, n, columns, g.lanes);
+        n += columns;
+      }
+    }
+  }
+}
+
+// Sources may be misaligned views of a file, which a float pointer must not point to.
+template <class D>
+HWY_INLINE hn::Vec<D> LoadBytes(D d, const uint8_t* p) {
+#if HWY_TARGET == HWY_SCALAR
+  float f;
+  memcpy(&f, p, sizeof(f));
+  return hn::Set(d, f);
+#else
+  const hn::Repartition<uint8_t, D> d8;
+  return hn::BitCast(d, hn::LoadU(d8, p));
+#endif
+}
+
+HWY_INLINE float LoadOne(const uint8_t* p) {
+  float f;
+  memcpy(&f, p, sizeof(f));
+  return f;
+}
+
+void CopyImpl(const uint8_t* src, int64_t ld, int64_t kn, int64_t columns, int64_t width,
+              float* dst) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t whole = columns / lanes * lanes;
+  for (int64_t k = 0; k < kn; ++k, src += ld * 4, dst += width) {
+    for (int64_t j = 0; j < whole; j += lanes) hn::StoreU(LoadBytes(d, src + j * 4), d, dst + j);
+    if (whole == width) continue;
+    int64_t j = whole;
+    if (whole + lanes <= width) {
+      for (; j < width; j += lanes) hn::StoreU(hn::Zero(d), d, dst + j);
+    } else {  // a panel of A: narrower than a vector
+      for (j = columns; j < width; ++j) dst[j] = 0.0f;
+    }
+    for (j = whole; j < columns; ++j) dst[j] = LoadOne(src + j * 4);
+  }
+}
+
+void TransposeImpl(const uint8_t* src, int64_t ld, int64_t kn, int64_t columns, int64_t width,
+                   float* dst) {
+  int64_t j = 0;
+#if HWY_TARGET != HWY_SCALAR
+  // Blocks of 4 x 4: rows j..j+3 of the source become columns of dst.
+  const hn::CappedTag<float, 4> d;
+  const hn::RepartitionToWide<decltype(d)> dw;
+  for (; j + 4 <= columns; j += 4) {
+    const uint8_t* HWY_RESTRICT s0 = src + j * ld * 4;
+    const uint8_t* HWY_RESTRICT s1 = s0 + ld * 4;
+    const uint8_t* HWY_RESTRICT s2 = s1 + ld * 4;
+    const uint8_t* HWY_RESTRICT s3 = s2 + ld * 4;
+    float* HWY_RESTRICT to = dst + j;
+    int64_t k = 0;
+    for (; k + 4 <= kn; k += 4, to += 4 * width) {
+      const auto r0 = LoadBytes(d, s0 + k * 4), r1 = LoadBytes(d, s1 + k * 4);
+      const auto r2 = LoadBytes(d, s2 + k * 4), r3 = LoadBytes(d, s3 + k * 4);
+      const auto lo01 = hn::BitCast(dw, hn::InterleaveLower(d, r0, r1));
+      const auto hi01 = hn::BitCast(dw, hn::InterleaveUpper(d, r0, r1));
+      const auto lo23 = hn::BitCast(dw, hn::InterleaveLower(d, r2, r3));
+      const auto hi23 = hn::BitCast(dw, hn::InterleaveUpper(d, r2, r3));
+      hn::StoreU(hn::BitCast(d, hn::InterleaveLower(dw, lo01, lo23)), d, to);
+      hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(dw, lo01, lo23)), d, to + width);
+      hn::StoreU(hn::BitCast(d, hn::InterleaveLower(dw, hi01, hi23)), d, to + 2 * width);
+      hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(dw, hi01, hi23)), d, to + 3 * width);
+    }
+    for (; k < kn; ++k, to += width) {
+      to[0] = LoadOne(s0 + k * 4);
+      to[1] = LoadOne(s1 + k * 4);
+      to[2] = LoadOne(s2 + k * 4);
+      to[3] = LoadOne(s3 + k * 4);
+    }
+  }
+#endif
+  for (; j < columns; ++j) {
+    const uint8_t* s = src + j * ld * 4;
+    for (int64_t k = 0; k < kn; ++k) dst[k * width + j] = LoadOne(s + k * 4);
+  }
+  for (; j < width; ++j) {
+    for (int64_t k = 0; k < kn; ++k) dst[k * width + j] = 0.0f;
+  }
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace parallax::kernels
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace parallax::kernels {
+namespace {
+HWY_EXPORT(Geometry);
+HWY_EXPORT(Height);
+HWY_EXPORT(TargetNameImpl);
+HWY_EXPORT(PanelTaskImpl);
+HWY_EXPORT(CopyImpl);
+HWY_EXPORT(TransposeImpl);
+}  // namespace
+
+TileGeometry GetTileGeometry() { return HWY_DYNAMIC_DISPATCH(Geometry)(); }
+
+int64_t PanelColumns(int64_t n) { return RoundUp(n, GetTileGeometry().lanes); }
+
+int64_t PanelHeight(int64_t rows) { return HWY_DYNAMIC_DISPATCH(Height)(rows); }
+
+size_t PanelBytesB(int64_t k, int64_t n) {
+  return static_cast<size_t>(RoundUp(k * PanelColumns(n) * 4, 64));
+}
+
+size_t PanelBytesA(int64_t m, int64_t k) {
+  return static_cast<size_t>(RoundUp(k * RoundUp(m, GetTileGeometry().rows) * 4, 64));
+}
+
+const char* SimdTargetName() { return HWY_DYNAMIC_DISPATCH(TargetNameImpl)(); }
+
+void RunPanelTask(const PanelTask& task) { HWY_DYNAMIC_DISPATCH(PanelTaskImpl)(task); }
+
+void PackPanelCopy(const void* src, int64_t ld, int64_t kn, int64_t columns, int64_t width,
+                   float* dst) {
+  HWY_DYNAMIC_DISPATCH(CopyImpl)
+  (static_cast<const uint8_t*>(src), ld, kn, columns, width, dst);
+}
+
+void PackPanelTranspose(const void* src, int64_t ld, int64_t kn, int64_t columns, int64_t width,
+                        float* dst) {
+  HWY_DYNAMIC_DISPATCH(TransposeImpl)
+  (static_cast<const uint8_t*>(src), ld, kn, columns, width, dst);
+}
+
+}  // namespace parallax::kernels
+#endif  // HWY_ONCE

@@ -1,0 +1,87 @@
+// PanelTask: one block of rows and columns of a matrix product, the unit of work of Gemm and Conv.
+//
+// Role:       internal to gemm and conv. A caller cuts its product into tasks; a task walks k in
+//             blocks, gets B as panels of the tile's width, and runs tiles over its rows.
+// Ownership:  borrows every pointer for the call.
+// Threads:    pure apart from C and the buffers, which belong to the calling worker.
+// Cost:       see the block sizes below; allocates nothing.
+// Invariants: every element of C is summed over k in ascending order, in blocks that depend on k
+//             alone: its bits do not depend on how C is cut into tasks or tiles.
+//
+// Panels. B is stored as panels of `columns` columns, each [k][columns]; the last panel is only as
+// wide as its columns rounded up to whole vectors, padded with zeros. A's panels are [k][rows]; the
+// last one is as high as the tile that computes it. Panel p starts at p * width * k.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/function_ref.h"
+#include "kernels/gemm/tile.h"
+
+namespace parallax::kernels {
+
+// The tile of the running CPU's target: 8 x 48 with AVX-512, 6 x 16 with AVX2...
+struct TileGeometry {
+  int64_t rows = 0;
+  int64_t lanes = 0;    // of one vector
+  int64_t columns = 0;  // a whole number of vectors
+};
+TileGeometry GetTileGeometry();
+
+// Block sizes. A panel of B in one block of k, kBlockK * columns * 4 bytes, is 16 KB (AVX2) or 48
+// KB (AVX3): it stays in L1, or streams from L2 at 16 bytes a cycle at most, which every L2
+// sustains. kBlockColumns columns of B in one block of k (192 KB) and kBlockRows rows of A (128 KB)
+// share L2.
+inline constexpr int64_t kBlockK = 256;
+inline constexpr int64_t kBlockColumns = 192;  // a multiple of every tile's width up to 16 lanes
+inline constexpr int64_t kBlockRows = 128;
+
+// Bytes of panels for `n` columns and `k` rows of B, or `m` rows and `k` columns of A.
+size_t PanelBytesB(int64_t k, int64_t n);
+size_t PanelBytesA(int64_t m, int64_t k);
+// Columns rounded up to what their panels occupy.
+int64_t PanelColumns(int64_t n);
+// Height of the last panel of A when `rows` are left.
+int64_t PanelHeight(int64_t rows);
+
+// Writes B's rows [k0, k0 + kn), columns [n0, n0 + nn) as panels of kn rows at `panels`.
+using PackBlock = FunctionRef<void(int64_t k0, int64_t kn, int64_t n0, int64_t nn, float* panels)>;
+
+struct PanelTask {
+  int64_t rows = 0, columns = 0, k = 0;
+
+  // A: a(m, k) = a[m * a_row + k * a_k] from the task's first row; or, when a_panels, the panel of
+  // the task's first row (a multiple of the tile's height).
+  const float* a = nullptr;
+  int64_t a_row = 0, a_k = 0;
+  bool a_panels = false;
+  // Not null: A is stored transposed (a_row == 1) and is packed block by block into this buffer of
+  // kBlockRows * min(k, kBlockK) floats.
+  float* a_buffer = nullptr;
+
+  // B, one of: `pack` fills b_buffer (PanelBytesB(min(k, kBlockK), columns)) block by block;
+  // b_panels: the whole-k panel of the task's first column; otherwise rows used in place,
+  // b[k * b_k + n], with b_buffer for the last partial vector (min(k, kBlockK) * lanes floats).
+  const PackBlock* pack = nullptr;
+  int64_t pack_n0 = 0;  // what `pack` calls the task's first column
+  const float* b = nullptr;
+  int64_t b_k = 0;
+  bool b_panels = false;
+  float* b_buffer = nullptr;
+
+  // C's first element, leading dimension and the epilogue; a, b, k, rows are the driver's.
+  TileArgs out = {};
+};
+
+// REQUIRES: rows, columns >= 1; k == 0 is allowed and reads neither A nor B.
+void RunPanelTask(const PanelTask& task);
+
+// dst[k * width + j] = src(k, j) for k < kn, j < columns, 0 for the columns up to width.
+// Copy: src(k, j) is at src[k * ld + j]; transpose: at src[j * ld + k]. Sources may be misaligned.
+void PackPanelCopy(const void* src, int64_t ld, int64_t kn, int64_t columns, int64_t width,
+                   float* dst);
+void PackPanelTranspose(const void* src, int64_t ld, int64_t kn, int64_t columns, int64_t width,
+                        float* dst);
+
+}  // namespace parallax::kernels

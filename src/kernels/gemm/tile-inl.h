@@ -1,0 +1,133 @@
+// Tile: the register-blocked inner kernel of every f32 matrix product, compiled once per target.
+//
+// A tile is up to kTileRows rows by kTileVectors vectors of C, held in registers over a block of k.
+// It reads A through one pointer a row and a step in k, B through a step in k, so that the same
+// code serves packed panels and operands used in place.
+//
+// Size. With R registers, rows*vectors accumulators, `vectors` of B and one broadcast of A must
+// fit:
+//   16 registers (SSE4, AVX2):  6*2 + 2 + 1 = 15
+//   32 registers (AVX3, Arm):   8*3 + 3 + 1 = 28
+// and rows*vectors must be at least latency * throughput of the FMA (4 cycles * 2 a cycle = 8).
+// Loads a FMA: (vectors + rows) / (rows*vectors) = 0.67 and 0.46, below the one load a FMA that two
+// load ports sustain.
+//
+// The accumulators are named variables rather than an array: scalable vectors (SVE) cannot be array
+// elements, and GCC 12 spills arrays of vectors.
+
+#if defined(PARALLAX_KERNELS_GEMM_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PARALLAX_KERNELS_GEMM_TILE_INL_H_
+#undef PARALLAX_KERNELS_GEMM_TILE_INL_H_
+#else
+#define PARALLAX_KERNELS_GEMM_TILE_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include "kernels/gemm/tile.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace parallax::kernels {
+namespace HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+
+#if HWY_TARGET == HWY_AVX3 || HWY_ARCH_ARM_A64 || HWY_TARGET == HWY_RVV
+constexpr int kTileRows = 8;
+constexpr int kTileVectors = 3;
+#else
+constexpr int kTileRows = 6;
+constexpr int kTileVectors = 2;
+#endif
+// The middle height: tails of up to this many rows use it.
+constexpr int kTileHalfRows = kTileRows / 2;
+
+// Rows of the kernel that computes `rows` of them.
+inline int TileHeight(int64_t rows) {
+  return rows > kTileHalfRows ? kTileRows : rows > 1 ? kTileHalfRows : 1;
+}
+
+// Rows 0..7: those past kRows compile to nothing.
+#define PX_FOR_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+
+template <int kRows, int kVectors>
+HWY_ATTR void Tile(const TileArgs& t) {
+  const hn::ScalableTag<float> d;
+  using V = hn::Vec<decltype(d)>;
+  const size_t lanes = hn::Lanes(d);
+
+  // Rows past the end repeat the last one; their sums are not stored.
+#define PX_POINTER(r) \
+  const float* HWY_RESTRICT a##r = kRows > r ? t.a + HWY_MIN(r, t.rows - 1) * t.a_row : t.a;
+  PX_FOR_ROWS(PX_POINTER)
+#undef PX_POINTER
+#define PX_ZERO(r) V c##r##0 = hn::Zero(d), c##r##1 = hn::Zero(d), c##r##2 = hn::Zero(d);
+  PX_FOR_ROWS(PX_ZERO)
+#undef PX_ZERO
+
+  const float* HWY_RESTRICT b = t.b;
+  const int64_t a_k = t.a_k, b_k = t.b_k;
+  int64_t at = 0;
+  for (int64_t k = t.k; k > 0; --k) {
+    const V b0 = hn::LoadU(d, b);
+    const V b1 = kVectors > 1 ? hn::LoadU(d, b + lanes) : b0;
+    const V b2 = kVectors > 2 ? hn::LoadU(d, b + 2 * lanes) : b0;
+#define PX_MULTIPLY(r)                                                \
+  if constexpr (kRows > r) {                                          \
+    const V a = hn::Set(d, a##r[at]);                                 \
+    c##r##0 = hn::MulAdd(a, b0, c##r##0);                             \
+    if constexpr (kVectors > 1) c##r##1 = hn::MulAdd(a, b1, c##r##1); \
+    if constexpr (kVectors > 2) c##r##2 = hn::MulAdd(a, b2, c##r##2); \
+  }
+    PX_FOR_ROWS(PX_MULTIPLY)
+#undef PX_MULTIPLY
+    at += a_k;
+    b += b_k;
+  }
+
+  const V alpha = hn::Set(d, t.alpha), beta = hn::Set(d, t.beta);
+  const V lo = hn::Set(d, t.lo), hi = hn::Set(d, t.hi);
+  V bias0 = hn::Zero(d), bias1 = hn::Zero(d), bias2 = hn::Zero(d);
+  if (t.column_bias != nullptr) {
+    bias0 = hn::Mul(beta, hn::LoadU(d, t.column_bias));
+    if constexpr (kVectors > 1) bias1 = hn::Mul(beta, hn::LoadU(d, t.column_bias + lanes));
+    if constexpr (kVectors > 2) bias2 = hn::Mul(beta, hn::LoadU(d, t.column_bias + 2 * lanes));
+  }
+  // c = act(alpha * sum + beta * (bias + residual)), or + c for the later blocks of k. Comparisons
+  // rather than Min and Max, because a NaN must stay. The residual may be C itself.
+#define PX_FINISH(r, v)                                                              \
+  if constexpr (kVectors > v) {                                                      \
+    V add = hn::Add(row, bias##v);                                                   \
+    if (t.accumulate) {                                                              \
+      add = hn::LoadU(d, c + v * lanes);                                             \
+    } else if (t.residual != nullptr) {                                              \
+      add = hn::MulAdd(beta, hn::LoadU(d, t.residual + r * t.ldc + v * lanes), add); \
+    }                                                                                \
+    V x = hn::MulAdd(alpha, c##r##v, add);                                           \
+    if (t.clamp) {                                                                   \
+      x = hn::IfThenElse(hn::Lt(x, lo), lo, x);                                      \
+      x = hn::IfThenElse(hn::Gt(x, hi), hi, x);                                      \
+    }                                                                                \
+    hn::StoreU(x, d, c + v * lanes);                                                 \
+  }
+#define PX_STORE(r)                                                                            \
+  if constexpr (kRows > r) {                                                                   \
+    if (r < t.rows) {                                                                          \
+      float* c = t.c + r * t.ldc;                                                              \
+      const V row =                                                                            \
+          hn::Set(d, t.row_bias != nullptr ? t.beta * t.row_bias[r * t.row_bias_step] : 0.0f); \
+      PX_FINISH(r, 0) PX_FINISH(r, 1) PX_FINISH(r, 2)                                          \
+    }                                                                                          \
+  }
+  PX_FOR_ROWS(PX_STORE)
+#undef PX_STORE
+#undef PX_FINISH
+}
+#undef PX_FOR_ROWS
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace parallax::kernels
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

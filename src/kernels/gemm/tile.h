@@ -1,0 +1,37 @@
+// TileArgs: what one register tile of a matrix product reads and writes.
+//
+// Role:       between panel.cc (the loops over a block) and tile-inl.h (the inner kernel).
+// Ownership:  borrows every pointer.
+// Threads:    a value type.
+// Invariants: the vectors at `b`, `c`, `residual` and `column_bias` are whole: the caller copies
+// the
+//             last partial columns of a matrix to and from scratch.
+#pragma once
+
+#include <cstdint>
+
+namespace parallax::kernels {
+
+struct TileArgs {
+  // a(r, k) is a[r * a_row + k * a_k], b(k, j) is b[k * b_k + j].
+  const float* a = nullptr;
+  int64_t a_row = 0, a_k = 0;
+  const float* b = nullptr;
+  int64_t b_k = 0;
+  int64_t k = 0;
+  float* c = nullptr;
+  int64_t ldc = 0;
+  int64_t rows = 0;  // to store, at most the kernel's height
+
+  // c = clamp(alpha * sum + beta * (bias + residual)); accumulate: clamp(alpha * sum + c).
+  float alpha = 1.0f, beta = 1.0f;
+  bool accumulate = false;
+  bool clamp = false;  // to [lo, hi], on the last block of k only
+  float lo = 0.0f, hi = 0.0f;
+  const float* row_bias = nullptr;
+  int64_t row_bias_step = 1;  // 0: one value for all rows
+  const float* column_bias = nullptr;
+  const float* residual = nullptr;  // c's layout
+};
+
+}  // namespace parallax::kernels
