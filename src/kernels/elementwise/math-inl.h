@@ -1,0 +1,242 @@
+// f32 functions on vectors: exp, log, tanh, sigmoid, erf, sin, cos and relatives.
+//
+// Role:       included once per SIMD target (Highway's scheme) by the kernels that need them.
+// Threads:    pure.
+// Invariants: a lane's result depends on that lane alone. NaN in, NaN out. Denormal inputs and
+//             results are exact to the same bounds (counted in denormal steps).
+// Bounds:     in units in the last place of the result, with and without FMA, measured over dense
+//             sweeps by tests/kernels/elementwise/math_test.cc against f64: Exp 1, Log 1, ExpM1Neg
+//             1.5, Tanh 1.5, Sigmoid 2.2, Erf 1.5, Softplus 2, Mish 6, Sin and Cos 0.51. Mish and x
+//             * Sigmoid lose up to |x| denormal steps more where the factor of x is denormal. Gelu
+//             and GeluTanh cancel for negative x: 2^-23 |x| and 1.5 2^-23 |x| absolute.
+// Source:     polynomials are minimax fits (Remez exchange in 120-bit arithmetic, coefficients then
+//             rounded to f32); each comment gives the interval and the largest error of the fit.
+#if defined(PARALLAX_KERNELS_ELEMENTWISE_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PARALLAX_KERNELS_ELEMENTWISE_MATH_INL_H_
+#undef PARALLAX_KERNELS_ELEMENTWISE_MATH_INL_H_
+#else
+#define PARALLAX_KERNELS_ELEMENTWISE_MATH_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cmath>
+#include <limits>
+
+HWY_BEFORE_NAMESPACE();
+namespace parallax::kernels {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// c0 + x (c1 + x (c2 + ...)).
+template <class D, class V>
+HWY_INLINE V Polynomial(D d, V /*x*/, float c) {
+  return hn::Set(d, c);
+}
+template <class D, class V, class... C>
+HWY_INLINE V Polynomial(D d, V x, float c0, C... rest) {
+  return hn::MulAdd(Polynomial(d, x, rest...), x, hn::Set(d, c0));
+}
+
+// 2^k for k in [-126, 127].
+template <class D, class VI>
+HWY_INLINE hn::Vec<D> PowerOfTwo(D d, VI k) {
+  const hn::RebindToSigned<D> di;
+  return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(k, hn::Set(di, 127))));
+}
+
+// x = n ln 2 + r with |r| <= 0.347: gives r and n. REQUIRES: |x| < 2^7 ln 2 + 1.
+template <class D, class V>
+HWY_INLINE auto ReduceLn2(D d, V x, V& r) {
+  // The high part has 15 significant bits, so n * high is exact for |n| < 2^9.
+  constexpr float kLn2High = 0.693145751953125f;
+  constexpr float kLn2Low = 1.42860682e-6f;
+  const auto n = hn::NearestInt(hn::Mul(x, hn::Set(d, 1.44269504f)));
+  const V nf = hn::ConvertTo(d, n);
+  r = hn::NegMulAdd(nf, hn::Set(d, kLn2High), x);
+  r = hn::NegMulAdd(nf, hn::Set(d, kLn2Low), r);
+  return n;
+}
+
+// exp(r) - 1 for |r| <= 0.347: r + r^2 P(r); the fit's error is 2^-27.8 of exp(r).
+template <class D, class V>
+HWY_INLINE V ExpM1Reduced(D d, V r) {
+  const V p = Polynomial(d, r, 4.999999404e-01f, 1.666651964e-01f, 4.166839272e-02f,
+                         8.368780836e-03f, 1.381446375e-03f);
+  return hn::MulAdd(hn::Mul(r, r), p, r);
+}
+
+template <class D, class V>
+HWY_INLINE V Exp(D d, V x) {
+  // Past these the result is 0 or infinite whatever the rest of the computation says.
+  const V bounded = hn::Min(hn::Max(x, hn::Set(d, -104.0f)), hn::Set(d, 89.0f));
+  V r;
+  const auto n = ReduceLn2(d, bounded, r);
+  const V p = hn::Add(ExpM1Reduced(d, r), hn::Set(d, 1.0f));
+  // Two factors: 2^n itself may be out of range where the product is a denormal or near the top.
+  const auto half = hn::ShiftRight<1>(n);
+  const V y = hn::Mul(hn::Mul(p, PowerOfTwo(d, half)), PowerOfTwo(d, hn::Sub(n, half)));
+  return hn::IfThenElse(hn::IsNaN(x), x, y);
+}
+
+// exp(x) - 1 for x <= 0. Any result for x > 0.
+template <class D, class V>
+HWY_INLINE V ExpM1Neg(D d, V x) {
+  // exp(-20) is below half a step of 1.
+  const V bounded = hn::Min(hn::Max(x, hn::Set(d, -20.0f)), hn::Zero(d));
+  V r;
+  const V scale = PowerOfTwo(d, ReduceLn2(d, bounded, r));
+  const V y = hn::MulAdd(scale, ExpM1Reduced(d, r), hn::Sub(scale, hn::Set(d, 1.0f)));
+  return hn::IfThenElse(hn::IsNaN(x), x, y);
+}
+
+template <class D, class V>
+HWY_INLINE V Log(D d, V x) {
+  const hn::RebindToSigned<D> di;
+  const V one = hn::Set(d, 1.0f);
+  const auto tiny = hn::Lt(x, hn::Set(d, std::numeric_limits<float>::min()));
+  const V scaled = hn::IfThenElse(tiny, hn::Mul(x, hn::Set(d, 8388608.0f)), x);
+  // scaled = m 2^e with m in [sqrt(1/2), sqrt(2)): 0x3f3504f3 is sqrt(1/2).
+  const auto bits = hn::BitCast(di, scaled);
+  const auto e = hn::ShiftRight<23>(hn::Sub(bits, hn::Set(di, 0x3f3504f3)));
+  const V f = hn::Sub(hn::BitCast(d, hn::Sub(bits, hn::ShiftLeft<23>(e))), one);
+  const V ef = hn::Sub(hn::ConvertTo(d, e), hn::IfThenElseZero(tiny, hn::Set(d, 23.0f)));
+  // log(1 + f) = f - f^2 / 2 + f^3 Q(f); the fit's error is 2^-30 of the result.
+  const V q = Polynomial(d, f, 3.333331048e-01f, -2.499998659e-01f, 2.000222653e-01f,
+                         -1.666925251e-01f, 1.421866566e-01f, -1.238433272e-01f, 1.187290698e-01f,
+                         -1.178987250e-01f, 6.915592402e-02f);
+  const V f2 = hn::Mul(f, f);
+  V y = hn::Mul(hn::Mul(f2, f), q);
+  y = hn::MulAdd(ef, hn::Set(d, 1.42860682e-6f), y);  // ln 2 in two parts, as in ReduceLn2
+  y = hn::NegMulAdd(f2, hn::Set(d, 0.5f), y);
+  y = hn::MulAdd(ef, hn::Set(d, 0.693145751953125f), hn::Add(f, y));
+  const V inf = hn::Set(d, std::numeric_limits<float>::infinity());
+  y = hn::IfThenElse(hn::Eq(x, inf), x, y);
+  y = hn::IfThenElse(hn::Eq(x, hn::Zero(d)), hn::Neg(inf), y);
+  return hn::IfThenElse(hn::Ge(x, hn::Zero(d)), y,
+                        hn::Set(d, std::numeric_limits<float>::quiet_NaN()));
+}
+
+// log(1 + z) for z in [0, 1]. What 1 + z loses comes back through the derivative 1 / (1 + z).
+template <class D, class V>
+HWY_INLINE V Log1p01(D d, V z) {
+  const V one = hn::Set(d, 1.0f);
+  const V u = hn::Add(one, z);
+  return hn::Add(Log(d, u), hn::Div(hn::Sub(z, hn::Sub(u, one)), u));
+}
+
+template <class D, class V>
+HWY_INLINE V Tanh(D d, V x) {
+  const V one = hn::Set(d, 1.0f);
+  const V z = hn::Abs(x);
+  // |x| < 0.625: x + x^3 P(x^2); the fit's error is 2^-29.8 of the result's correction.
+  const V t = hn::Mul(x, x);
+  const V p = Polynomial(d, t, -3.333333135e-01f, 1.333321035e-01f, -5.394720659e-02f,
+                         2.170297131e-02f, -8.182681166e-03f, 2.147543011e-03f);
+  const V small = hn::MulAdd(hn::Mul(x, t), p, x);
+  const V e = Exp(d, hn::Add(z, z));
+  const V large = hn::Sub(one, hn::Div(hn::Set(d, 2.0f), hn::Add(e, one)));
+  return hn::CopySign(hn::IfThenElse(hn::Lt(z, hn::Set(d, 0.625f)), small, large), x);
+}
+
+// 1 / (1 + exp(-x)), by exp(-|x|) so that neither end overflows and small results keep their bits.
+template <class D, class V>
+HWY_INLINE V Sigmoid(D d, V x) {
+  const V one = hn::Set(d, 1.0f);
+  const V z = Exp(d, hn::Neg(hn::Abs(x)));
+  return hn::Div(hn::IfThenElse(hn::Lt(x, hn::Zero(d)), z, one), hn::Add(one, z));
+}
+
+template <class D, class V>
+HWY_INLINE V Erf(D d, V x) {
+  const V one = hn::Set(d, 1.0f);
+  const V z = hn::Abs(x);
+  // |x| < 1: x + x Q(x^2); the fit's error is 2^-28.6 of erf.
+  const V q = Polynomial(d, hn::Mul(x, x), 1.283791661e-01f, -3.761262596e-01f, 1.128358543e-01f,
+                         -2.685381286e-02f, 5.188327748e-03f, -8.010193706e-04f, 7.853862189e-05f);
+  const V small = hn::MulAdd(x, q, x);
+  // 1 <= |x| <= 4: 1 - exp(P(|x|)), P fits log(erfc); the error is 2^-28.2 absolute. Beyond 4
+  // erfc is below half a step of 1.
+  const V bounded = hn::IfThenElse(hn::Gt(z, hn::Set(d, 4.0f)), hn::Set(d, 4.0f), z);
+  const V p = Polynomial(d, bounded, 1.879059564e-04f, -1.129577756e+00f, -6.332211494e-01f,
+                         -1.084172502e-01f, 2.520741895e-02f, -4.204250406e-03f, 4.412731505e-04f,
+                         -2.168146057e-05f);
+  const V large = hn::Sub(one, Exp(d, p));
+  return hn::CopySign(hn::IfThenElse(hn::Lt(z, one), small, large), x);
+}
+
+// max(x, 0) + log(1 + exp(-|x|)) = log(1 + exp(x)).
+template <class D, class V>
+HWY_INLINE V Softplus(D d, V x) {
+  const V tail = Log1p01(d, Exp(d, hn::Neg(hn::Abs(x))));
+  return hn::Add(hn::IfThenZeroElse(hn::Lt(x, hn::Zero(d)), x), tail);
+}
+
+// x tanh(log(1 + e)) with e = exp(x): tanh of a logarithm is rational, e (e + 2) / (e (e + 2) + 2).
+template <class D, class V>
+HWY_INLINE V Mish(D d, V x) {
+  const V two = hn::Set(d, 2.0f);
+  const V cap = hn::Set(d, 20.0f);  // from here on the fraction is 1
+  const V e = Exp(d, hn::IfThenElse(hn::Gt(x, cap), cap, x));
+  const V n = hn::Mul(e, hn::Add(e, two));
+  return hn::Mul(x, hn::Div(n, hn::Add(n, two)));
+}
+
+// x (1 + erf(x / sqrt 2)) / 2.
+template <class D, class V>
+HWY_INLINE V Gelu(D d, V x) {
+  const V e = Erf(d, hn::Mul(x, hn::Set(d, 0.707106781f)));
+  return hn::Mul(hn::Mul(x, hn::Set(d, 0.5f)), hn::Add(hn::Set(d, 1.0f), e));
+}
+
+// x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2.
+template <class D, class V>
+HWY_INLINE V GeluTanh(D d, V x) {
+  const V x3 = hn::Mul(hn::Mul(x, x), x);
+  const V u = hn::Mul(hn::Set(d, 0.797884561f), hn::MulAdd(hn::Set(d, 0.044715f), x3, x));
+  return hn::Mul(hn::Mul(x, hn::Set(d, 0.5f)), hn::Add(hn::Set(d, 1.0f), Tanh(d, u)));
+}
+
+// Largest |x| that Sin and Cos reduce here: n = x 2 / pi fits 26 bits.
+inline constexpr float kTrigLimit = 1.0e8f;
+
+// sin(x + quarter pi / 2) in f64 for vectors of doubles that hold f32 values, |x| <= kTrigLimit.
+template <class DD, class VD>
+HWY_INLINE VD SinF64(DD dd, VD x, double quarter) {
+  const auto c = [dd](double v) HWY_ATTR { return hn::Set(dd, v); };
+  const VD n = hn::Round(hn::Mul(x, c(0.6366197723675814)));
+  // pi / 2 in three parts; the first two have 26 bits, so that their products with n are exact.
+  VD r = hn::NegMulAdd(n, c(1.5707963109016418), x);
+  r = hn::NegMulAdd(n, c(1.5893254712295857e-08), r);
+  r = hn::NegMulAdd(n, c(6.123233995736766e-17), r);
+  r = hn::IfThenElse(hn::Eq(n, c(0.0)), x, r);  // keeps the sign of a zero
+  // Quadrant: (n + quarter) mod 4 in {0, 1, 2, 3}, in doubles (no 64-bit conversions needed).
+  const VD m = hn::Add(n, c(quarter));
+  const VD quadrant = hn::Sub(m, hn::Mul(c(4.0), hn::Floor(hn::Mul(m, c(0.25)))));
+  const VD r2 = hn::Mul(r, r);
+  // Taylor series: the first term left out is below 2^-44 at pi / 4.
+  VD s = c(1.0 / 6227020800);
+  s = hn::MulAdd(s, r2, c(-1.0 / 39916800));
+  s = hn::MulAdd(s, r2, c(1.0 / 362880));
+  s = hn::MulAdd(s, r2, c(-1.0 / 5040));
+  s = hn::MulAdd(s, r2, c(1.0 / 120));
+  s = hn::MulAdd(s, r2, c(-1.0 / 6));
+  s = hn::CopySign(hn::MulAdd(hn::Mul(s, r2), r, r), r);
+  VD k = c(1.0 / 479001600);
+  k = hn::MulAdd(k, r2, c(-1.0 / 3628800));
+  k = hn::MulAdd(k, r2, c(1.0 / 40320));
+  k = hn::MulAdd(k, r2, c(-1.0 / 720));
+  k = hn::MulAdd(k, r2, c(1.0 / 24));
+  k = hn::MulAdd(k, r2, c(-0.5));
+  k = hn::MulAdd(k, r2, c(1.0));
+  const auto odd = hn::Or(hn::Eq(quadrant, c(1.0)), hn::Eq(quadrant, c(3.0)));
+  const VD y = hn::IfThenElse(odd, k, s);
+  return hn::IfThenElse(hn::Ge(quadrant, c(2.0)), hn::Neg(y), y);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace parallax::kernels
+HWY_AFTER_NAMESPACE();
+
+#endif  // PARALLAX_KERNELS_ELEMENTWISE_MATH_INL_H_
