@@ -32,8 +32,12 @@ Tensor Tensor::Wrap(DType dtype, const Shape& shape, const void* data,
 
 Result<Tensor> Tensor::Aligned(Allocator& allocator) const {
   if (aligned()) return *this;
+  return Copy(allocator);
+}
+
+Result<Tensor> Tensor::Copy(Allocator& allocator) const {
   PX_ASSIGN_OR_RETURN(Tensor copy, Allocate(dtype_, shape_, allocator));
-  std::memcpy(copy.mutable_bytes(), data_, bytes());
+  if (bytes() > 0) std::memcpy(copy.mutable_bytes(), data_, bytes());
   return copy;
 }
 

@@ -58,6 +58,9 @@ class Tensor {
   // This tensor when aligned, else a copy that is.
   Result<Tensor> Aligned(Allocator& allocator = SystemAllocator()) const;
 
+  // The same contents in fresh memory.
+  Result<Tensor> Copy(Allocator& allocator = SystemAllocator()) const;
+
   // REQUIRES: T is the C++ type of dtype(), aligned().
   template <class T>
   const T* data() const {

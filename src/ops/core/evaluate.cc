@@ -43,7 +43,8 @@ class TensorOutputs final : public OutputAllocator {
 Result<std::vector<Tensor>> EvaluateWith(const OpDef& def, const Node& node,
                                          std::span<const Tensor* const> given,
                                          std::span<const TensorType> types, Team& team,
-                                         Allocator& allocator, bool constant_inputs) {
+                                         const EvaluateOptions& options) {
+  Allocator& allocator = *options.allocator;
   // Kernels read typed memory; a mapped constant may start at any byte.
   std::vector<Tensor> inputs(given.size());
   std::vector<TensorInfo> input_info(given.size()), output_info(types.size());
@@ -51,7 +52,8 @@ Result<std::vector<Tensor>> EvaluateWith(const OpDef& def, const Node& node,
   for (size_t i = 0; i < given.size(); ++i) {
     if (given[i] == nullptr) continue;
     PX_ASSIGN_OR_RETURN(inputs[i], given[i]->Aligned(allocator));
-    input_info[i] = {inputs[i].dtype(), inputs[i].shape(), constant_inputs ? &inputs[i] : nullptr};
+    const bool constant = i < 64 && (options.constant_inputs >> i & 1) != 0;
+    input_info[i] = {inputs[i].dtype(), inputs[i].shape(), constant ? &inputs[i] : nullptr};
     input_pointers[i] = inputs[i].bytes_begin();
   }
   std::vector<Tensor> outputs(types.size());
@@ -69,7 +71,8 @@ Result<std::vector<Tensor>> EvaluateWith(const OpDef& def, const Node& node,
     output_pointers[i] = outputs[i].mutable_bytes();
   }
   LocalPacks packs(allocator);
-  BindContext context(node, input_info, output_info, team.size(), &packs);
+  BindContext context(node, input_info, output_info, team.size(),
+                      options.packs != nullptr ? options.packs : &packs);
   PX_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, def.bind(context));
   for (size_t i = 0; i < given.size(); ++i) {
     if (context.packed(static_cast<int>(i))) input_pointers[i] = nullptr;
@@ -88,7 +91,7 @@ Result<std::vector<Tensor>> EvaluateWith(const OpDef& def, const Node& node,
 
 Result<std::vector<Tensor>> Evaluate(const Graph& graph, const Node& node,
                                      std::span<const Tensor* const> inputs, Team& team,
-                                     Allocator& allocator, bool constant_inputs) {
+                                     const EvaluateOptions& options) {
   std::vector<TensorType> types(inputs.size());
   std::vector<InferContext::Input> infer(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -99,7 +102,7 @@ Result<std::vector<Tensor>> Evaluate(const Graph& graph, const Node& node,
   PX_ASSIGN_OR_RETURN(NodeInference inference, InferNode(graph, node, infer));
   const OpDef* def = FindOp(node.domain, node.op, node.opset);
   Result<std::vector<Tensor>> result =
-      EvaluateWith(*def, node, inputs, inference.outputs, team, allocator, constant_inputs);
+      EvaluateWith(*def, node, inputs, inference.outputs, team, options);
   if (!result.ok()) return result.error().WithContext("node " + node.Describe(graph));
   return result;
 }

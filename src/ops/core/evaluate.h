@@ -10,16 +10,23 @@
 
 #include "base/allocator.h"
 #include "ir/graph.h"
+#include "ops/core/bind_context.h"
 #include "threads/team.h"
 
 namespace parallax::ops {
 
+struct EvaluateOptions {
+  Allocator* allocator = &SystemAllocator();
+  PackCache* packs = nullptr;  // null: packings are made for this call only
+  // Bit i: bind may treat input i as a constant (and pack it). Inference sees every value anyway.
+  uint64_t constant_inputs = ~uint64_t{0};
+};
+
 // Infers, binds and runs `node` (no control flow). `inputs` go with node.inputs; a null entry is a
-// left-out input. `constant_inputs` says whether bind may treat them as constants (and pack them).
-// The result has an undefined tensor for each left-out output. Errors name the node of `graph`.
+// left-out input. The result has an undefined tensor for each left-out output. Errors name the
+// node of `graph`.
 Result<std::vector<Tensor>> Evaluate(const Graph& graph, const Node& node,
                                      std::span<const Tensor* const> inputs, Team& team,
-                                     Allocator& allocator = SystemAllocator(),
-                                     bool constant_inputs = true);
+                                     const EvaluateOptions& options = {});
 
 }  // namespace parallax::ops

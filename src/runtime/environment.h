@@ -1,0 +1,37 @@
+// Environment: what all plans and bodies of one session share.
+//
+// Role:       passed down to programs and runners.
+// Ownership:  owned by the session; borrows team and allocator.
+// Threads:    used under the session's lock.
+#pragma once
+
+#include <vector>
+
+#include "ir/tensor.h"
+#include "runtime/observer.h"
+#include "runtime/pack_store.h"
+#include "threads/team.h"
+
+namespace parallax::runtime {
+
+class Environment {
+ public:
+  Environment(Team& session_team, Allocator& session_allocator)
+      : team(session_team), allocator(session_allocator), packs(session_allocator) {}
+
+  // At least `bytes` bytes for the plan that runs at nesting depth `depth` (0: the main graph).
+  // Plans of one depth never run at once, so they share the memory; it is reused from run to run
+  // and its contents do not survive.
+  Result<std::byte*> Arena(int depth, size_t bytes);
+  size_t arena_bytes() const;
+
+  Team& team;
+  Allocator& allocator;
+  PackStore packs;
+  Observer* observer = nullptr;  // of the current run, may be null
+
+ private:
+  std::vector<Tensor> arenas_;  // by depth
+};
+
+}  // namespace parallax::runtime
