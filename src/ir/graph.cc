@@ -37,8 +37,8 @@ int Graph::FindInput(std::string_view input_name) const {
 }
 
 int Graph::FindOutput(std::string_view output_name) const {
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (value(outputs[i]).name == output_name) return static_cast<int>(i);
+  for (size_t i = 0; i < output_names.size(); ++i) {
+    if (output_names[i] == output_name) return static_cast<int>(i);
   }
   return -1;
 }
@@ -93,6 +93,7 @@ Result<void> Graph::Verify() const {
       ready[static_cast<size_t>(v)] = true;
     }
   }
+  if (output_names.size() != outputs.size()) return Broken(*this, "outputs without names");
   for (ValueId v : outputs) {
     if (!valid(v) || !ready[static_cast<size_t>(v)]) return Broken(*this, "output nobody makes");
   }

@@ -74,8 +74,9 @@ struct Graph {
   std::vector<Value> values;
   std::vector<Node> nodes;
   std::vector<ValueId> inputs;
-  std::vector<ValueId> outputs;   // may repeat a value, and may name inputs and constants
-  std::vector<ValueId> captures;  // values of enclosing graphs, see invariant 4
+  std::vector<ValueId> outputs;           // may repeat a value, and may name inputs and constants
+  std::vector<std::string> output_names;  // kept when a pass replaces the value behind one
+  std::vector<ValueId> captures;          // values of enclosing graphs, see invariant 4
 
   ValueId AddValue(Value value);
   const Value& value(ValueId id) const { return values[static_cast<size_t>(id)]; }

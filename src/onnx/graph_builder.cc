@@ -134,6 +134,7 @@ Result<void> GraphBuilder::AddOutputs(const ::onnx::GraphProto& proto, Scope* sc
           fmt::format("graph '{}': nothing produces the output '{}'", proto.name(), output.name()));
     }
     scope->graph->outputs.push_back(id);
+    scope->graph->output_names.push_back(output.name());
   }
   if (proto.output_size() == 0 && scope->outer == nullptr) {
     return Bad(fmt::format("graph '{}' has no outputs", proto.name()));

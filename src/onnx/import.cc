@@ -5,8 +5,8 @@
 #include <google/protobuf/stubs/logging.h>
 #include <onnx/onnx_pb.h>
 
-#include "base/mapped_file.h"
 #include "onnx/graph_builder.h"
+#include "onnx/mapped_file.h"
 #include "onnx/skeleton.h"
 #include "onnx/tensor_reader.h"
 #include "ops/core/inference.h"

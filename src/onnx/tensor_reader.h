@@ -13,9 +13,9 @@
 #include <span>
 #include <string>
 
-#include "base/mapped_file.h"
 #include "base/result.h"
 #include "ir/tensor.h"
+#include "onnx/mapped_file.h"
 
 namespace onnx {
 class TensorProto;

@@ -40,9 +40,8 @@ MemoryPlan PlanSequential(std::span<const BufferRequest> requests) {
   plan.lower_bound = LowerBound(requests);
   std::vector<size_t> order(requests.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return requests[a].bytes > requests[b].bytes;
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return requests[a].bytes > requests[b].bytes; });
   std::vector<size_t> placed;  // by offset
   for (size_t i : order) {
     const BufferRequest& r = requests[i];
@@ -57,11 +56,10 @@ MemoryPlan PlanSequential(std::span<const BufferRequest> requests) {
     }
     plan.offsets[i] = offset;
     plan.arena_bytes = std::max(plan.arena_bytes, offset + size);
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), i,
-                                   [&](size_t a, size_t b) {
-                                     return plan.offsets[a] < plan.offsets[b];
-                                   }),
-                  i);
+    placed.insert(
+        std::upper_bound(placed.begin(), placed.end(), i,
+                         [&](size_t a, size_t b) { return plan.offsets[a] < plan.offsets[b]; }),
+        i);
   }
   return plan;
 }

@@ -8,8 +8,7 @@ Result<std::byte*> Environment::Arena(int depth, size_t bytes) {
   if (!arenas_[i].defined() || arenas_[i].bytes() < bytes) {
     arenas_[i] = Tensor();  // give the old one back first
     PX_ASSIGN_OR_RETURN(
-        arenas_[i],
-        Tensor::Allocate(DType::kU8, Shape{static_cast<int64_t>(bytes)}, allocator));
+        arenas_[i], Tensor::Allocate(DType::kU8, Shape{static_cast<int64_t>(bytes)}, allocator));
   }
   return arenas_[i].mutable_bytes();
 }

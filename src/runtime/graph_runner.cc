@@ -82,9 +82,8 @@ Result<Program*> GraphRunner::Prepare(std::span<const Tensor> inputs,
     capture_types.push_back({TensorType::Of(captures[i].dtype(), captures[i].shape()),
                              constant.defined() ? &constant : nullptr, nullptr});
   }
-  PX_ASSIGN_OR_RETURN(
-      std::unique_ptr<Program> program,
-      Program::Build(graph_, environment_, input_types, capture_types, depth_));
+  PX_ASSIGN_OR_RETURN(std::unique_ptr<Program> program,
+                      Program::Build(graph_, environment_, input_types, capture_types, depth_));
   programs_.emplace_front(std::move(key), std::move(program));
   if (programs_.size() > kMaxPrograms) programs_.pop_back();
   return programs_.front().second.get();
@@ -100,8 +99,7 @@ Result<std::vector<Tensor>> GraphRunner::Run(std::span<const Tensor> inputs,
 
 Result<std::vector<Tensor>> GraphRunner::Execute(Program* program, std::span<const Tensor> inputs,
                                                  std::span<const Tensor> captures) {
-  PX_ASSIGN_OR_RETURN(std::byte * arena,
-                      environment_.Arena(depth_, program->arena_bytes()));
+  PX_ASSIGN_OR_RETURN(std::byte * arena, environment_.Arena(depth_, program->arena_bytes()));
   std::vector<Tensor> outputs(graph_.outputs.size());
   slots_.resize(graph_.values.size());
   for (size_t v = 0; v < slots_.size(); ++v) {
@@ -116,9 +114,15 @@ Result<std::vector<Tensor>> GraphRunner::Execute(Program* program, std::span<con
         s.data = c.defined() ? c.bytes_begin() : nullptr;
         break;
       }
-      case Place::kInput: s.data = inputs[index].bytes_begin(); break;
-      case Place::kCapture: s.data = captures[index].bytes_begin(); break;
-      case Place::kArena: s.data = arena + plan.offset; break;
+      case Place::kInput:
+        s.data = inputs[index].bytes_begin();
+        break;
+      case Place::kCapture:
+        s.data = captures[index].bytes_begin();
+        break;
+      case Place::kArena:
+        s.data = arena + plan.offset;
+        break;
       case Place::kOutput: {
         PX_ASSIGN_OR_RETURN(outputs[index],
                             Tensor::Allocate(plan.dtype, plan.shape, environment_.allocator));
@@ -127,7 +131,8 @@ Result<std::vector<Tensor>> GraphRunner::Execute(Program* program, std::span<con
       }
       case Place::kHeap:
       case Place::kView:
-      case Place::kNone: break;
+      case Place::kNone:
+        break;
     }
   }
   for (Step& step : program->steps()) {

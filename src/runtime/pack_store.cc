@@ -12,8 +12,8 @@ Result<std::shared_ptr<const void>> PackStore::Get(
     std::shared_ptr<const void> packed = it->second.packed.lock();
     if (packed != nullptr && owner != nullptr && owner == source.owner()) return packed;
   }
-  PX_ASSIGN_OR_RETURN(Tensor memory, Tensor::Allocate(DType::kU8, Shape{static_cast<int64_t>(bytes)},
-                                                      allocator_));
+  PX_ASSIGN_OR_RETURN(Tensor memory,
+                      Tensor::Allocate(DType::kU8, Shape{static_cast<int64_t>(bytes)}, allocator_));
   pack(source, memory.mutable_bytes());
   entries_[key] = {source.owner(), memory.owner()};
   return memory.owner();

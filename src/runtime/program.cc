@@ -47,8 +47,8 @@ Result<void> Program::PlaceValues() {
   const auto place = [&](const std::vector<ValueId>& ids, Place where) {
     for (size_t i = 0; i < ids.size(); ++i) {
       ValuePlan& plan = values_[static_cast<size_t>(ids[i])];
-      if (plan.place == Place::kNone) plan = {where, static_cast<int32_t>(i), 0, plan.is_static,
-                                              plan.shape, plan.dtype};
+      if (plan.place == Place::kNone)
+        plan = {where, static_cast<int32_t>(i), 0, plan.is_static, plan.shape, plan.dtype};
     }
   };
   place(graph_.inputs, Place::kInput);
@@ -136,7 +136,8 @@ Result<void> Program::BindStep(Step* step) {
     const size_t v = static_cast<size_t>(node.inputs[i]);
     if (!values_[v].is_static) return {};
     const Tensor& constant = inference_.constants[v];
-    step->inputs[i] = {values_[v].dtype, values_[v].shape, constant.defined() ? &constant : nullptr};
+    step->inputs[i] = {values_[v].dtype, values_[v].shape,
+                       constant.defined() ? &constant : nullptr};
   }
   for (size_t i = 0; i < step->outputs.size(); ++i) {
     if (node.outputs[i] == kNoValue) continue;
@@ -164,8 +165,8 @@ Result<void> Program::MakeBodies(Step* step) {
     for (size_t i = 0; i < s.graph->captures.size(); ++i, ++capture) {
       constants.push_back(inference_.constants[static_cast<size_t>(node.inputs[capture])]);
     }
-    step->bodies.push_back(std::make_unique<GraphRunner>(*s.graph, environment_,
-                                                         std::move(constants), depth_ + 1));
+    step->bodies.push_back(
+        std::make_unique<GraphRunner>(*s.graph, environment_, std::move(constants), depth_ + 1));
   }
   return {};
 }
@@ -211,12 +212,11 @@ Result<void> Program::PlanArena() {
       const ValuePlan& from = values_[static_cast<size_t>(in)];
       const ValuePlan& to = values_[static_cast<size_t>(out)];
       const ValueId buffer = buffer_of(in);
-      const bool fits = to.place == Place::kArena && from.shape == to.shape &&
-                        SizeOf(from.dtype) == SizeOf(to.dtype) &&
-                        reuse[static_cast<size_t>(out)] == kNoValue &&
-                        values_[static_cast<size_t>(buffer)].place == Place::kArena &&
-                        last[static_cast<size_t>(Root(in))] == i &&
-                        last[static_cast<size_t>(buffer)] <= i;
+      const bool fits =
+          to.place == Place::kArena && from.shape == to.shape &&
+          SizeOf(from.dtype) == SizeOf(to.dtype) && reuse[static_cast<size_t>(out)] == kNoValue &&
+          values_[static_cast<size_t>(buffer)].place == Place::kArena &&
+          last[static_cast<size_t>(Root(in))] == i && last[static_cast<size_t>(buffer)] <= i;
       // Another input that sees the same buffer under another shape would be overwritten early.
       const bool alone = std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) {
         return v == kNoValue || v == in || buffer_of(v) != buffer;
@@ -232,13 +232,15 @@ Result<void> Program::PlanArena() {
   std::vector<ValueId> owner;
   for (size_t v = 0; v < values_.size(); ++v) {
     if (values_[v].place != Place::kArena || reuse[v] != kNoValue) continue;
-    requests.push_back({values_[v].shape.elements() * static_cast<int64_t>(SizeOf(values_[v].dtype)),
-                        first[v], last[v]});
+    requests.push_back(
+        {values_[v].shape.elements() * static_cast<int64_t>(SizeOf(values_[v].dtype)), first[v],
+         last[v]});
     owner.push_back(static_cast<ValueId>(v));
   }
   const size_t buffers = requests.size();
   for (int32_t i = 0; i < count; ++i) {
-    requests.push_back({static_cast<int64_t>(steps_[static_cast<size_t>(i)].workspace_bytes), i, i});
+    requests.push_back(
+        {static_cast<int64_t>(steps_[static_cast<size_t>(i)].workspace_bytes), i, i});
   }
   const plan::MemoryPlan plan = plan::PlanSequential(requests);
   arena_bytes_ = plan.arena_bytes;
@@ -247,8 +249,7 @@ Result<void> Program::PlanArena() {
   }
   for (size_t v = 0; v < values_.size(); ++v) {
     if (reuse[v] == kNoValue) continue;
-    values_[v].offset =
-        values_[static_cast<size_t>(buffer_of(static_cast<ValueId>(v)))].offset;
+    values_[v].offset = values_[static_cast<size_t>(buffer_of(static_cast<ValueId>(v)))].offset;
   }
   for (size_t i = 0; i < steps_.size(); ++i) {
     steps_[i].workspace_offset = plan.offsets[buffers + i];

@@ -49,11 +49,11 @@ struct Step {
   std::unique_ptr<ops::Kernel> kernel;  // null: bound while running, a view, or control flow
   bool view = false;                    // output 0 is a kView of input 0
   size_t workspace_bytes = 0;
-  int64_t workspace_offset = 0;                       // in the arena
+  int64_t workspace_offset = 0;                      // in the arena
   std::vector<std::unique_ptr<GraphRunner>> bodies;  // of control flow, as node.subgraphs
-  std::vector<ValueId> release;                       // kHeap values nobody reads afterwards
-  std::vector<ops::TensorInfo> inputs, outputs;       // of a bound kernel
-  uint64_t packed_inputs = 0;                         // bit i: the kernel holds input i packed
+  std::vector<ValueId> release;                      // kHeap values nobody reads afterwards
+  std::vector<ops::TensorInfo> inputs, outputs;      // of a bound kernel
+  uint64_t packed_inputs = 0;                        // bit i: the kernel holds input i packed
 };
 
 class Program {

@@ -32,16 +32,15 @@ Result<void> Session::CheckInputs(std::span<const Tensor> inputs) const {
     }
     const TensorType& wanted = value.type;
     const Shape& found = inputs[i].shape();
-    bool fits = inputs[i].dtype() == wanted.dtype &&
-                (!wanted.ranked || wanted.rank() == found.rank());
+    bool fits =
+        inputs[i].dtype() == wanted.dtype && (!wanted.ranked || wanted.rank() == found.rank());
     for (int d = 0; fits && d < wanted.rank(); ++d) {
       const Dim& dim = wanted.dims[static_cast<size_t>(d)];
       if (dim.known()) fits = dim.extent == found[d];
     }
     if (!fits) {
       return MakeError(ErrorCode::kInvalidArgument, "input '{}': wanted {}, found {}{}", value.name,
-                       ToString(wanted, model_.symbols), Name(inputs[i].dtype()),
-                       found.ToString());
+                       ToString(wanted, model_.symbols), Name(inputs[i].dtype()), found.ToString());
     }
   }
   return {};

@@ -5,8 +5,7 @@
 namespace parallax::ops {
 
 Result<std::unique_ptr<Kernel>> BindView(BindContext& c) {
-  const size_t bytes =
-      static_cast<size_t>(c.output(0).elements()) * SizeOf(c.output_type(0));
+  const size_t bytes = static_cast<size_t>(c.output(0).elements()) * SizeOf(c.output_type(0));
   return MakeKernel("copy", [=](const KernelArgs& a) {
     if (bytes > 0 && a.raw_in(0) != a.raw_out(0)) std::memcpy(a.raw_out(0), a.raw_in(0), bytes);
   });

@@ -87,8 +87,8 @@ Result<std::unique_ptr<Kernel>> BindVariadic(BindContext& c, BinaryOp op, bool m
   const int inputs = c.num_inputs();
   // Step i computes out = op(out, input i). The first two inputs are taken together where they
   // already span the output; otherwise input 0 is spread over the output first.
-  const bool pair = inputs > 1 && kernels::MakeBroadcastPlan(c.input(0), c.input(1)).elements ==
-                                      shape.elements();
+  const bool pair =
+      inputs > 1 && kernels::MakeBroadcastPlan(c.input(0), c.input(1)).elements == shape.elements();
   std::vector<BroadcastPlan> plans;
   if (pair) plans.push_back(kernels::MakeBroadcastPlan(c.input(0), c.input(1)));
   for (int i = pair ? 2 : 1; i < inputs; ++i) {

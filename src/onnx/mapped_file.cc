@@ -1,4 +1,4 @@
-#include "base/mapped_file.h"
+#include "onnx/mapped_file.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

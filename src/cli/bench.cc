@@ -1,0 +1,222 @@
+// parallax bench: latency, load time and memory of a model; with --ops, of each operator.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/inputs.h"
+#include "ops/core/inference.h"
+#include "runtime/session.h"
+
+namespace parallax::cli {
+namespace {
+
+struct BenchArguments {
+  ModelOptions model;
+  InputOptions inputs;
+  int threads = 0;
+  int runs = 20;
+  int warmup = 5;
+  bool ops = false;
+  bool json = false;
+};
+
+struct NodeTime {
+  std::string name, op, kernel, shape;
+  double best_us = 1e300;
+  ops::Cost cost;
+};
+
+// Keeps each node's fastest run.
+class OpProfile final : public runtime::Observer {
+ public:
+  void OnNode(const runtime::NodeEvent& e) override {
+    NodeTime& t = nodes_[&e.node];
+    const double us = e.end_us - e.start_us;
+    if (t.op.empty()) {
+      t.name = e.node.name;
+      t.op = e.node.QualifiedOp();
+      t.kernel = e.kernel;
+      if (!e.outputs.empty()) {
+        t.shape = e.outputs[0].shape.ToString();
+        t.cost = ops::EstimateCost(e.node, e.inputs, e.outputs);
+      }
+    }
+    t.best_us = std::min(t.best_us, us);
+  }
+  std::vector<NodeTime> Sorted() const {
+    std::vector<NodeTime> all;
+    for (const auto& [node, time] : nodes_) all.push_back(time);
+    std::sort(all.begin(), all.end(),
+              [](const NodeTime& a, const NodeTime& b) { return a.best_us > b.best_us; });
+    return all;
+  }
+
+ private:
+  std::map<const Node*, NodeTime> nodes_;
+};
+
+struct Latency {
+  double min = 0, mean = 0, median = 0, p90 = 0, max = 0;
+};
+
+Latency Statistics(std::vector<double> ms) {
+  std::sort(ms.begin(), ms.end());
+  const size_t n = ms.size();
+  Latency l;
+  l.min = ms.front();
+  l.max = ms.back();
+  l.mean = std::accumulate(ms.begin(), ms.end(), 0.0) / static_cast<double>(n);
+  l.median = n % 2 == 1 ? ms[n / 2] : (ms[n / 2 - 1] + ms[n / 2]) / 2;
+  l.p90 = ms[std::min(n - 1, (n * 9 + 9) / 10 - 1)];
+  return l;
+}
+
+void Progress(int done, int total) {
+  if (isatty(STDERR_FILENO) == 0) return;
+  constexpr int kWidth = 40;
+  const int filled = done * kWidth / total;
+  fmt::print(stderr, "\r[{:=<{}}{:<{}}] {}/{}", "", filled, "", kWidth - filled, done, total);
+  if (done == total) fmt::print(stderr, "\r{:{}}\r", "", kWidth + 24);
+  std::fflush(stderr);
+}
+
+void PrintOps(const std::vector<NodeTime>& nodes) {
+  double total = 0;
+  std::map<std::string, std::pair<double, int>> by_op;
+  for (const NodeTime& t : nodes) {
+    total += t.best_us;
+    by_op[t.op].first += t.best_us;
+    ++by_op[t.op].second;
+  }
+  std::vector<std::pair<std::string, std::pair<double, int>>> ops(by_op.begin(), by_op.end());
+  std::sort(ops.begin(), ops.end(),
+            [](const auto& a, const auto& b) { return a.second.first > b.second.first; });
+  fmt::print("\n{:<24} {:>6} {:>12} {:>7}\n", "operator", "nodes", "us", "%");
+  for (const auto& [op, t] : ops) {
+    fmt::print("{:<24} {:>6} {:>12.1f} {:>6.1f}%\n", op, t.second, t.first, 100 * t.first / total);
+  }
+  fmt::print("\n{:<36} {:<20} {:<24} {:>10} {:>9} {:>8}\n", "node", "kernel", "output", "us",
+             "GFLOP/s", "GB/s");
+  for (size_t i = 0; i < std::min<size_t>(nodes.size(), 30); ++i) {
+    const NodeTime& t = nodes[i];
+    const double bytes = t.cost.bytes_read + t.cost.bytes_written;
+    std::string name = t.name.empty() ? t.op : t.name;
+    if (name.size() > 36) name = "..." + name.substr(name.size() - 33);
+    fmt::print("{:<36} {:<20} {:<24} {:>10.1f} {:>9.1f} {:>8.1f}\n", name, t.kernel, t.shape,
+               t.best_us, t.cost.flops / t.best_us / 1e3, bytes / t.best_us / 1e3);
+  }
+  if (nodes.size() > 30)
+    fmt::print("... and {} more nodes (--json lists all)\n", nodes.size() - 30);
+}
+
+nlohmann::ordered_json OpsJson(const std::vector<NodeTime>& nodes) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const NodeTime& t : nodes) {
+    list.push_back({{"node", t.name},
+                    {"op", t.op},
+                    {"kernel", t.kernel},
+                    {"output", t.shape},
+                    {"us", t.best_us},
+                    {"flops", t.cost.flops},
+                    {"bytes", t.cost.bytes_read + t.cost.bytes_written}});
+  }
+  return list;
+}
+
+Result<void> Bench(const BenchArguments& args) {
+  const double load_start = NowMilliseconds();
+  PX_ASSIGN_OR_RETURN(Model model, LoadModel(args.model));
+  PX_ASSIGN_OR_RETURN(std::vector<Tensor> inputs, MakeInputs(model, args.inputs, 0));
+  runtime::SessionOptions options;
+  options.threads = args.threads > 0 ? args.threads : DefaultThreads();
+  PX_ASSIGN_OR_RETURN(std::unique_ptr<runtime::Session> session,
+                      runtime::Session::Create(std::move(model), options));
+  const double plan_start = NowMilliseconds();
+  PX_RETURN_IF_ERROR(session->Prepare(inputs));
+  const double plan_ms = NowMilliseconds() - plan_start;
+  const double load_ms = plan_start - load_start;
+  for (int i = 0; i < args.warmup; ++i) {
+    Result<std::vector<Tensor>> outputs = session->Run(inputs);
+    if (!outputs.ok()) return outputs.error();
+  }
+  std::vector<double> ms;
+  for (int i = 0; i < args.runs; ++i) {
+    Progress(i, args.runs);
+    const double start = NowMilliseconds();
+    Result<std::vector<Tensor>> outputs = session->Run(inputs);
+    ms.push_back(NowMilliseconds() - start);
+    if (!outputs.ok()) return outputs.error();
+  }
+  Progress(args.runs, args.runs);
+  const int64_t peak = PeakResidentBytes();
+  OpProfile profile;
+  for (int i = 0; args.ops && i < std::max(args.runs, 1); ++i) {
+    runtime::RunOptions run_options;
+    run_options.observer = &profile;
+    Result<std::vector<Tensor>> outputs = session->Run(inputs, run_options);
+    if (!outputs.ok()) return outputs.error();
+  }
+  const Latency l = Statistics(ms);
+  const runtime::MemoryUse memory = session->memory();
+  if (args.json) {
+    nlohmann::ordered_json json;
+    json["model"] = args.model.path;
+    json["threads"] = session->threads();
+    json["mode"] = "sequential";
+    json["latency_ms"] = {{"min", l.min}, {"mean", l.mean}, {"median", l.median},
+                          {"p90", l.p90}, {"max", l.max},   {"runs", ms.size()}};
+    json["planned_bytes"] = {{"activations", memory.activations},
+                             {"weights", memory.weights},
+                             {"total", memory.activations + memory.weights}};
+    json["peak_rss_bytes"] = peak;
+    json["load_ms"] = load_ms;
+    json["plan_ms"] = plan_ms;
+    if (args.ops) json["ops"] = OpsJson(profile.Sorted());
+    fmt::print("{}\n", json.dump(2));
+    return {};
+  }
+  fmt::print("{} on {} thread(s), {} runs after {} warm-up\n", args.model.path, session->threads(),
+             args.runs, args.warmup);
+  fmt::print("latency ms   min {:.3f}  median {:.3f}  mean {:.3f}  p90 {:.3f}  max {:.3f}\n", l.min,
+             l.median, l.mean, l.p90, l.max);
+  fmt::print("load {:.1f} ms, plan {:.1f} ms (weights are packed here)\n", load_ms, plan_ms);
+  fmt::print("memory       activations {}, packed weights {}, peak resident {}\n",
+             HumanBytes(static_cast<double>(memory.activations)),
+             HumanBytes(static_cast<double>(memory.weights)),
+             HumanBytes(static_cast<double>(peak)));
+  if (args.ops) PrintOps(profile.Sorted());
+  return {};
+}
+
+}  // namespace
+
+void AddBenchCommand(CLI::App* app, int* exit_code) {
+  auto args = std::make_shared<BenchArguments>();
+  CLI::App* command = app->add_subcommand("bench", "Measure a model: latency, load time, memory");
+  AddModelOptions(command, &args->model);
+  AddInputOptions(command, &args->inputs);
+  command->add_option("--threads", args->threads, "Threads (default: the CPUs of this process)")
+      ->check(CLI::Range(1, 1024));
+  command->add_option("--runs", args->runs, "Measured runs")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  command->add_option("--warmup", args->warmup, "Runs before measuring")
+      ->check(CLI::Range(0, 1000000))
+      ->capture_default_str();
+  command->add_flag("--ops", args->ops, "Time every operator");
+  command->add_flag("--json", args->json, "Print JSON");
+  command->callback([args, exit_code] {
+    Result<void> result = Bench(*args);
+    if (!result.ok()) *exit_code = Report(result.error());
+  });
+}
+
+}  // namespace parallax::cli

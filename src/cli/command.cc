@@ -1,0 +1,80 @@
+#include "cli/command.h"
+
+#include <sched.h>
+
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+
+#include <fmt/format.h>
+
+#include "passes/passes.h"
+
+namespace parallax::cli {
+
+void AddModelOptions(CLI::App* app, ModelOptions* options) {
+  app->add_option("model", options->path, "ONNX model file")->required()->type_name("MODEL");
+  app->add_option("--allow-external", options->allow_external,
+                  "Folder outside the model's own that external weights may lie in")
+      ->type_name("PATH");
+}
+
+Result<Model> LoadModel(const ModelOptions& options) {
+  onnx_import::ImportOptions import;
+  import.allow_external = options.allow_external;
+  PX_ASSIGN_OR_RETURN(Model model, onnx_import::ImportFile(options.path, import));
+  Result<void> optimized = passes::Optimize(&model);
+  if (!optimized.ok()) return optimized.error().WithContext(options.path);
+  return model;
+}
+
+int Report(const Error& error) {
+  std::fflush(stdout);
+  fmt::print(stderr, "parallax: {}\n", error.message());
+  return 1;
+}
+
+int DefaultThreads() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
+  const int count = CPU_COUNT(&set);
+  return count < 1 ? 1 : count;
+}
+
+double NowMilliseconds() {
+  using std::chrono::duration;
+  return duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+int64_t PeakResidentBytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) return std::atoll(line.c_str() + 6) * 1024;
+  }
+  return 0;
+}
+
+std::string HumanBytes(double bytes) {
+  if (bytes < 1024) return fmt::format("{:.0f} B", bytes);
+  static constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
+  int unit = -1;
+  while (bytes >= 1024 && unit < 3) {
+    bytes /= 1024;
+    ++unit;
+  }
+  return fmt::format("{:.1f} {}", bytes, kUnits[unit]);
+}
+
+std::string HumanCount(double count) {
+  if (count < 1000) return fmt::format("{:.0f}", count);
+  static constexpr const char* kUnits[] = {"k", "M", "G", "T"};
+  int unit = -1;
+  while (count >= 1000 && unit < 3) {
+    count /= 1000;
+    ++unit;
+  }
+  return fmt::format("{:.2f} {}", count, kUnits[unit]);
+}
+
+}  // namespace parallax::cli

@@ -1,0 +1,45 @@
+// Commands: what the subcommands of the binary share.
+//
+// Role:       each subcommand's file defines one Add...Command; main.cc calls them all.
+// Threads:    used by one thread.
+#pragma once
+
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "base/result.h"
+#include "ir/graph.h"
+#include "onnx/import.h"
+
+namespace parallax::cli {
+
+// Registers the subcommand on `app`. When the user chose it, `*exit_code` is set by its callback:
+// 0 done, 1 the work failed (the message went to stderr).
+void AddRunCommand(CLI::App* app, int* exit_code);
+void AddBenchCommand(CLI::App* app, int* exit_code);
+void AddAnalyzeCommand(CLI::App* app, int* exit_code);
+
+struct ModelOptions {
+  std::string path;
+  std::string allow_external;
+};
+void AddModelOptions(CLI::App* app, ModelOptions* options);
+
+// Imports and runs the graph passes.
+Result<Model> LoadModel(const ModelOptions& options);
+
+// Prints the error to stderr and gives the exit code.
+int Report(const Error& error);
+
+// Threads this process may use: its CPU set.
+int DefaultThreads();
+
+double NowMilliseconds();  // steady clock
+int64_t PeakResidentBytes();
+
+// "1.5 MiB", "12.3 G": for people, never in JSON.
+std::string HumanBytes(double bytes);
+std::string HumanCount(double count);
+
+}  // namespace parallax::cli
