@@ -1,0 +1,186 @@
+#include "kernels/norm/norm_f32.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+
+#include "kernels/reduce/reduce_f32.h"
+#include "kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/norm/norm_f32.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/elementwise/map-inl.h"
+#include "kernels/elementwise/math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace parallax::kernels {
+namespace HWY_NAMESPACE {
+
+void ExpShiftedTarget(const float* in, float* out, size_t n, float shift) {
+  Map(in, out, n,
+      [shift](auto d, auto x) HWY_ATTR { return Exp(d, hn::Sub(x, hn::Set(d, shift))); });
+}
+
+void AffineTarget(const float* in, float* out, size_t n, float shift, float scale, float offset) {
+  Map(in, out, n, [shift, scale, offset](auto d, auto x) HWY_ATTR {
+    return hn::MulAdd(hn::Sub(x, hn::Set(d, shift)), hn::Set(d, scale), hn::Set(d, offset));
+  });
+}
+
+// out[c] = exp(in[c] - max[c]) and sum[c] += that.
+HWY_NOINLINE void ExpRow(const float* in, const float* max, float* out, float* sum, size_t n) {
+  const hn::ScalableTag<float> d;
+  const size_t lanes = hn::Lanes(d);
+  size_t c = 0;
+  for (; c + lanes <= n; c += lanes) {
+    const auto e = Exp(d, hn::Sub(hn::LoadU(d, in + c), hn::LoadU(d, max + c)));
+    hn::StoreU(e, d, out + c);
+    hn::StoreU(hn::Add(hn::LoadU(d, sum + c), e), d, sum + c);
+  }
+  if (c == n) return;
+  HWY_ALIGN float x[hn::MaxLanes(d)] = {};
+  HWY_ALIGN float m[hn::MaxLanes(d)] = {};
+  std::memcpy(x, in + c, (n - c) * sizeof(float));
+  std::memcpy(m, max + c, (n - c) * sizeof(float));
+  hn::Store(Exp(d, hn::Sub(hn::Load(d, x), hn::Load(d, m))), d, x);
+  std::memcpy(out + c, x, (n - c) * sizeof(float));
+  for (size_t k = 0; c + k < n; ++k) sum[c + k] += x[k];
+}
+
+void ExpRowsTarget(const float* in, const float* max, float* out, float* sum, size_t rows,
+                   size_t stride, size_t cols) {
+  for (size_t r = 0; r < rows; ++r) ExpRow(in + r * stride, max, out + r * stride, sum, cols);
+}
+
+template <bool kGain, bool kBias>
+HWY_NOINLINE void Normalize(const float* in, float* out, size_t n, float shift, float scale,
+                            const float* gain, const float* bias) {
+  const hn::ScalableTag<float> d;
+  const size_t lanes = hn::Lanes(d);
+  const auto vshift = hn::Set(d, shift);
+  const auto vscale = hn::Set(d, scale);
+  const auto one = [&](const float* x, const float* g, const float* b, float* y) HWY_ATTR {
+    auto v = hn::Mul(hn::Sub(hn::LoadU(d, x), vshift), vscale);
+    if constexpr (kGain && kBias) {
+      v = hn::MulAdd(v, hn::LoadU(d, g), hn::LoadU(d, b));
+    } else if constexpr (kGain) {
+      v = hn::Mul(v, hn::LoadU(d, g));
+    } else if constexpr (kBias) {
+      v = hn::Add(v, hn::LoadU(d, b));
+    }
+    hn::StoreU(v, d, y);
+  };
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) one(in + i, gain + i, bias + i, out + i);
+  if (i == n) return;
+  HWY_ALIGN float x[hn::MaxLanes(d)] = {};
+  HWY_ALIGN float g[hn::MaxLanes(d)] = {};
+  HWY_ALIGN float b[hn::MaxLanes(d)] = {};
+  const size_t bytes = (n - i) * sizeof(float);
+  std::memcpy(x, in + i, bytes);
+  if (kGain) std::memcpy(g, gain + i, bytes);
+  if (kBias) std::memcpy(b, bias + i, bytes);
+  one(x, g, b, x);
+  std::memcpy(out + i, x, bytes);
+}
+
+void NormalizeTarget(const float* in, float* out, size_t n, float shift, float scale,
+                     const float* gain, const float* bias) {
+  // Absent arrays are never read, but their addresses are advanced: give them a valid one.
+  const float* g = gain != nullptr ? gain : in;
+  const float* b = bias != nullptr ? bias : in;
+  if (gain != nullptr && bias != nullptr) {
+    Normalize<true, true>(in, out, n, shift, scale, g, b);
+  } else if (gain != nullptr) {
+    Normalize<true, false>(in, out, n, shift, scale, g, b);
+  } else if (bias != nullptr) {
+    Normalize<false, true>(in, out, n, shift, scale, g, b);
+  } else {
+    Normalize<false, false>(in, out, n, shift, scale, g, b);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace parallax::kernels
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace parallax::kernels {
+
+HWY_EXPORT(ExpShiftedTarget);
+HWY_EXPORT(AffineTarget);
+HWY_EXPORT(ExpRowsTarget);
+HWY_EXPORT(NormalizeTarget);
+
+namespace {
+constexpr float kInf = std::numeric_limits<float>::infinity();
+}
+
+void SoftmaxRowF32(SoftmaxKind kind, const float* in, float* out, int64_t n) {
+  const size_t count = static_cast<size_t>(n);
+  const float max = ExtremeF32(Extreme::kMax, in, n, -kInf);
+  if (kind == SoftmaxKind::kLogSoftmax) {
+    const double log = std::log(SumExpF32(in, n, max));
+    return HWY_DYNAMIC_DISPATCH(AffineTarget)(in, out, count, max, 1.0f, static_cast<float>(-log));
+  }
+  HWY_DYNAMIC_DISPATCH(ExpShiftedTarget)(in, out, count, max);
+  const double sum = SumF32(SumTerm::kValue, out, n);
+  HWY_DYNAMIC_DISPATCH(AffineTarget)(out, out, count, 0.0f, static_cast<float>(1 / sum), 0.0f);
+}
+
+void SoftmaxColumnsF32(SoftmaxKind kind, const float* in, float* out, int64_t axis, int64_t stride,
+                       int64_t cols) {
+  float max[kNormColumns];
+  float factor[kNormColumns];
+  double sum[kNormColumns] = {};
+  std::fill(max, max + cols, -kInf);
+  ExtremeRowsF32(Extreme::kMax, in, stride, axis, cols, max);
+  const size_t width = static_cast<size_t>(cols);
+  const bool log = kind == SoftmaxKind::kLogSoftmax;
+  // Sums of at most kRowRun terms in f32, added in f64. LogSoftmax must keep `in`, which may be
+  // `out`: its exponentials go to a scratch row.
+  float scratch[kNormColumns];
+  for (int64_t k = 0; k < axis; k += kRowRun) {
+    float part[kNormColumns] = {};
+    const int64_t rows = std::min(kRowRun, axis - k);
+    if (log) {
+      for (int64_t r = 0; r < rows; ++r) {
+        HWY_DYNAMIC_DISPATCH(ExpRowsTarget)(in + (k + r) * stride, max, scratch, part, 1, 0, width);
+      }
+    } else {
+      HWY_DYNAMIC_DISPATCH(ExpRowsTarget)
+      (in + k * stride, max, out + k * stride, part, static_cast<size_t>(rows),
+       static_cast<size_t>(stride), width);
+    }
+    for (int64_t c = 0; c < cols; ++c) sum[c] += static_cast<double>(part[c]);
+  }
+  for (int64_t c = 0; c < cols; ++c) {
+    factor[c] = static_cast<float>(log ? -std::log(sum[c]) : 1 / sum[c]);
+  }
+  for (int64_t k = 0; k < axis; ++k) {
+    if (log) {
+      // Two subtractions, as along memory: max and log may differ widely in size.
+      for (int64_t c = 0; c < cols; ++c) {
+        out[k * stride + c] = (in[k * stride + c] - max[c]) + factor[c];
+      }
+    } else {
+      NormalizeF32(out + k * stride, out + k * stride, cols, 0, 1, factor, nullptr);
+    }
+  }
+}
+
+void NormalizeF32(const float* in, float* out, int64_t n, float shift, float scale,
+                  const float* gain, const float* bias) {
+  HWY_DYNAMIC_DISPATCH(NormalizeTarget)
+  (in, out, static_cast<size_t>(n), shift, scale, gain, bias);
+}
+
+void AffineF32(const float* in, float* out, int64_t n, float shift, float scale, float offset) {
+  HWY_DYNAMIC_DISPATCH(AffineTarget)(in, out, static_cast<size_t>(n), shift, scale, offset);
+}
+
+}  // namespace parallax::kernels
+#endif  // HWY_ONCE
