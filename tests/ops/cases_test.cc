@@ -1,0 +1,273 @@
+// Runs every row of tests/ops/*.cases: with inputs constant and not, on every SIMD target, with 1 to
+// 3 threads (same bits), and with every allocation failing in turn. Every operator must have cases.
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include <gtest/gtest.h>
+
+#include "ops/core/evaluate.h"
+#include "ops/core/inference.h"
+#include "ops/core/table.h"
+#include "runtime/session.h"
+#include "tests/ops/runner/compare.h"
+#include "tests/ops/runner/failing_allocator.h"
+#include "tests/ops/runner/op_case.h"
+#include "tests/ops/runner/text_model.h"
+
+namespace parallax::testing {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
+std::vector<int64_t> Targets() {
+  std::vector<int64_t> bits;
+  int64_t all = hwy::SupportedTargets() & HWY_TARGETS;
+  while (all != 0) {
+    bits.push_back(all & -all);
+    all &= all - 1;
+  }
+  return bits;  // the best target first
+}
+
+// Restores the choice of SIMD target.
+struct TargetScope {
+  explicit TargetScope(int64_t bit) { hwy::SetSupportedTargetsForTest(bit); }
+  ~TargetScope() { hwy::SetSupportedTargetsForTest(0); }
+};
+
+std::vector<const Tensor*> Pointers(const OpCase& c) {
+  std::vector<const Tensor*> inputs;
+  for (const CaseTensor& t : c.inputs) inputs.push_back(t.present ? &t.values : nullptr);
+  return inputs;
+}
+
+Result<std::vector<Tensor>> Run(const OpCase& c, int threads, Allocator& allocator,
+                                uint64_t constant_inputs) {
+  const Graph graph = CaseGraph(c, 0);
+  Team team(threads);
+  ops::EvaluateOptions options;
+  options.allocator = &allocator;
+  options.constant_inputs = constant_inputs;
+  return ops::Evaluate(graph, graph.nodes[0], Pointers(c), team, options);
+}
+
+// Explicit results are decimal literals of few digits.
+double Tolerance(const OpCase& c, DType d) {
+  return c.tolerance.value_or(std::max(4 * UnitRoundoff(d), 2e-6));
+}
+
+void CheckResults(const OpCase& c, const std::vector<Tensor>& found) {
+  ASSERT_GE(found.size(), c.results.size());
+  for (size_t i = 0; i < c.results.size(); ++i) {
+    const CaseTensor& want = c.results[i];
+    if (!want.present) continue;
+    if (want.has_type) {
+      EXPECT_EQ(Name(found[i].dtype()), Name(want.dtype)) << "result " << want.name;
+      EXPECT_EQ(found[i].shape().ToString(), want.shape.ToString()) << "result " << want.name;
+    }
+    if (!want.has_values) continue;
+    Tensor expected = want.values;
+    if (!want.has_type) {
+      ASSERT_EQ(found[i].elements(), static_cast<int64_t>(want.plain.size()))
+          << "result " << want.name << " has shape " << found[i].shape().ToString();
+      Result<Tensor> t = Tensor::Allocate(found[i].dtype(), found[i].shape());
+      ASSERT_TRUE(t.ok());
+      DispatchType(found[i].dtype(), [&]<class T>() {
+        for (size_t k = 0; k < want.plain.size(); ++k) {
+          t->mutable_data<T>()[k] = static_cast<T>(want.plain[k]);
+        }
+      });
+      expected = *t;
+    }
+    EXPECT_EQ(Difference(found[i], expected, Tolerance(c, found[i].dtype())), "")
+        << "result " << want.name;
+  }
+}
+
+void CheckSame(const std::vector<Tensor>& a, const std::vector<Tensor>& b, const std::string& what) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    EXPECT_TRUE(SameBits(a[i], b[i])) << what << ", output " << i;
+  }
+}
+
+void RunNodeCase(const OpCase& c) {
+  const std::vector<int64_t> targets = Targets();
+  Result<std::vector<Tensor>> base = Run(c, 1, SystemAllocator(), 0);
+  if (c.expect_error) {
+    ASSERT_FALSE(base.ok()) << "expected an error";
+    EXPECT_NE(base.error().message().find(c.error_text), std::string::npos)
+        << base.error().message();
+    EXPECT_NE(base.error().code(), ErrorCode::kInternal) << base.error().message();
+    return;
+  }
+  ASSERT_TRUE(base.ok()) << base.error().message();
+  CheckResults(c, *base);
+  for (int64_t target : targets) {
+    TargetScope scope(target);
+    const std::string name = hwy::TargetName(target);
+    Result<std::vector<Tensor>> one = Run(c, 1, SystemAllocator(), 0);
+    ASSERT_TRUE(one.ok()) << name << ": " << one.error().message();
+    for (size_t i = 0; i < one->size(); ++i) {
+      if (!(*one)[i].defined()) continue;
+      // Targets sum in other orders: 2e-5 of the largest value covers dot products of the few
+      // hundred terms that cases have.
+      const double tolerance = c.tolerance.value_or(
+          std::max(2e-5, 4 * UnitRoundoff((*one)[i].dtype())));
+      EXPECT_EQ(Difference((*one)[i], (*base)[i], tolerance), "") << name << ", output " << i;
+    }
+    for (int threads = c.bench ? 2 : 1; threads <= (c.bench ? 2 : 3); ++threads) {
+      for (uint64_t constants : {uint64_t{0}, ~uint64_t{0}, ~uint64_t{1}}) {
+        Result<std::vector<Tensor>> other = Run(c, threads, SystemAllocator(), constants);
+        ASSERT_TRUE(other.ok()) << name << ": " << other.error().message();
+        if (constants == 0) {
+          CheckSame(*other, *one, name + ", threads");
+          continue;
+        }
+        // A packed constant may take another path, with another order of summation.
+        for (size_t i = 0; i < other->size(); ++i) {
+          if (!(*other)[i].defined()) continue;
+          const double tolerance = c.tolerance.value_or(
+              std::max(2e-5, 4 * UnitRoundoff((*one)[i].dtype())));
+          EXPECT_EQ(Difference((*other)[i], (*one)[i], tolerance), "")
+              << name << ", constant inputs, output " << i;
+        }
+      }
+    }
+    if (c.bench) break;
+  }
+  if (c.bench) return;
+  for (uint64_t constants : {uint64_t{0}, ~uint64_t{0}}) {
+    for (int64_t n = 0;; ++n) {
+      FailingAllocator allocator(n);
+      {
+        Result<std::vector<Tensor>> failed = Run(c, 1, allocator, constants);
+        if (failed.ok()) {
+          EXPECT_LE(allocator.count(), n);
+          break;
+        }
+        EXPECT_EQ(failed.error().code(), ErrorCode::kOutOfMemory) << failed.error().message();
+      }
+      EXPECT_EQ(allocator.live(), 0) << "leak after allocation " << n << " failed";
+      ASSERT_LT(n, 1000);
+    }
+  }
+}
+
+// A row with model=FILE: the graph runs in a session.
+void RunModelCase(const OpCase& c) {
+  Result<Model> model = ImportTextFile(c.model);
+  ASSERT_TRUE(model.ok()) << model.error().message();
+  std::vector<Tensor> inputs;
+  for (ValueId v : model->graph.inputs) {
+    const std::string& name = model->graph.value(v).name;
+    auto it = std::find_if(c.inputs.begin(), c.inputs.end(),
+                           [&](const CaseTensor& t) { return t.name == name; });
+    inputs.push_back(it == c.inputs.end() ? Tensor() : it->values);
+  }
+  for (int threads : {1, 2}) {
+    Result<Model> again = ImportTextFile(c.model);
+    ASSERT_TRUE(again.ok());
+    Result<std::unique_ptr<runtime::Session>> session =
+        runtime::Session::Create(std::move(*again), {.threads = threads});
+    ASSERT_TRUE(session.ok()) << session.error().message();
+    for (int round = 0; round < 2; ++round) {  // the second run reuses the plan
+      Result<std::vector<Tensor>> outputs = (*session)->Run(inputs);
+      if (c.expect_error) {
+        ASSERT_FALSE(outputs.ok());
+        EXPECT_NE(outputs.error().message().find(c.error_text), std::string::npos)
+            << outputs.error().message();
+        continue;
+      }
+      ASSERT_TRUE(outputs.ok()) << outputs.error().message();
+      CheckResults(c, *outputs);
+    }
+  }
+  if (c.expect_error) return;
+  for (int64_t n = 0;; ++n) {
+    FailingAllocator allocator(n);
+    bool done = false;
+    {
+      Result<Model> again = ImportTextFile(c.model);
+      ASSERT_TRUE(again.ok());
+      auto session = runtime::Session::Create(std::move(*again), {.allocator = &allocator});
+      ASSERT_TRUE(session.ok());
+      Result<std::vector<Tensor>> outputs = (*session)->Run(inputs);
+      done = outputs.ok();
+      if (!done) {
+        EXPECT_EQ(outputs.error().code(), ErrorCode::kOutOfMemory) << outputs.error().message();
+      }
+    }
+    EXPECT_EQ(allocator.live(), 0) << "leak after allocation " << n << " failed";
+    if (done) break;
+    ASSERT_LT(n, 1000);
+  }
+}
+
+class CaseTest : public ::testing::Test {
+ public:
+  explicit CaseTest(OpCase c) : case_(std::move(c)) {}
+  void TestBody() override {
+    if (case_.bench && kSanitized) GTEST_SKIP() << "benchmark rows are too slow here";
+    SCOPED_TRACE(case_.Where() + ": " + case_.text);
+    if (!case_.model.empty()) {
+      RunModelCase(case_);
+    } else {
+      RunNodeCase(case_);
+    }
+  }
+
+ private:
+  OpCase case_;
+};
+
+TEST(Cases, EveryOperatorHasSome) {
+  std::map<std::string, int> rows;
+  for (const auto& entry : std::filesystem::directory_iterator(PARALLAX_CASES_DIR)) {
+    if (entry.path().extension() != ".cases") continue;
+    Result<std::vector<OpCase>> cases = ReadCases(entry.path().string());
+    ASSERT_TRUE(cases.ok()) << cases.error().message();
+    for (const OpCase& c : *cases) ++rows[c.op];
+  }
+  for (const ops::OpDef& def : ops::AllOps()) {
+    EXPECT_GT(rows[std::string(def.name)], 0) << def.name << " has no cases";
+  }
+}
+
+bool RegisterCases() {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(PARALLAX_CASES_DIR)) {
+    if (entry.path().extension() == ".cases") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  for (const std::filesystem::path& file : files) {
+    Result<std::vector<OpCase>> cases = ReadCases(file.string());
+    if (!cases.ok()) {
+      fmt::print(stderr, "{}\n", cases.error().message());
+      return false;
+    }
+    for (OpCase& c : *cases) {
+      ::testing::RegisterTest(
+          ("ops_" + file.stem().string()).c_str(), fmt::format("line_{}", c.line).c_str(), nullptr,
+          nullptr, file.c_str(), c.line,
+          [c]() -> CaseTest* { return new CaseTest(c); });
+    }
+  }
+  return true;
+}
+
+}  // namespace
+}  // namespace parallax::testing
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  if (!parallax::testing::RegisterCases()) return 1;
+  return RUN_ALL_TESTS();
+}
