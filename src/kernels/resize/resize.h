@@ -3,8 +3,9 @@
 // Role:       ONNX Resize and Upsample.
 // Ownership:  the plan owns its tables; Resize borrows plan, pointers and workspace.
 // Threads:    a plan is immutable; Resize splits over the caller's team.
-// Cost:       making a plan is O(sum of output extents x taps); a run is one pass per resized axis
-//             (nearest: one pass in all). Resize allocates nothing.
+// Cost:       making a plan is O(sum of output extents x taps); a run is one pass for nearest and
+//             for up to two neighbouring resized axes, and one more per further axis. Resize
+//             allocates nothing.
 // Invariants: separable: axis by axis, each output a weighted sum of input places from a table. The
 //             same bits for every team size. f32, f16 and bf16 compute in f32; f64 and integers in
 //             f64; integers truncate towards zero after clamping to the type's range, as ONNX
@@ -56,22 +57,30 @@ struct ResizeAxis {
   double roi_end = 1;
 };
 
-// One pass: out[o, x, i] = sum_t weight[x * taps + t] * in[o, index[x * taps + t], i].
-struct ResizePass {
-  int64_t outer = 1, in = 1, out = 1, inner = 1;
+// Output x of an axis is sum_t weight[x * taps + t] * input[index[x * taps + t]].
+struct ResizeTable {
+  int64_t in = 1;
+  int64_t out = 1;
   int taps = 1;
-  std::vector<int32_t> index;    // out * taps; all -1 where the extrapolation value goes
-  std::vector<float> weight;     // empty for nearest
-  std::vector<double> weight64;  // the same weights, for f64 and integers
+  std::vector<int32_t> index;    // out * taps, each in [0, in)
+  std::vector<float> weight;     // out * taps; empty for nearest
+  std::vector<double> weight64;  // the same before rounding, for f64 and integers
+  std::vector<int32_t> outside;  // outputs that take the extrapolation value
+};
+
+// One or more neighbouring axes: resized by a table, or taken as they are.
+struct ResizeDim {
+  int64_t in = 1;
+  int64_t out = 1;
+  int table = -1;  // none
 };
 
 struct ResizePlan {
   ResizeOptions options;
   Shape in_shape;
   Shape out_shape;
-  std::vector<ResizePass> passes;  // in the order they run; none: a copy
-  int64_t workspace_elements = 0;  // of each of two intermediate buffers
-  bool extrapolates = false;       // some output takes extrapolation_value
+  std::vector<ResizeDim> dims;
+  std::vector<ResizeTable> tables;
 };
 
 // `axes` has in.rank() entries; extents of `out` come from the caller (floor(in * scale), or
@@ -81,7 +90,7 @@ Result<ResizePlan> MakeResizePlan(const Shape& in, const Shape& out,
                                   std::span<const ResizeAxis> axes, const ResizeOptions& options);
 
 // Bytes of workspace, aligned to 64.
-size_t ResizeWorkspaceBytes(const ResizePlan& plan, DType dtype);
+size_t ResizeWorkspaceBytes(const ResizePlan& plan, DType dtype, int team_size);
 
 // Any type for kNearest; any number for the others.
 void Resize(const ResizePlan& plan, DType dtype, const void* in, void* out, void* workspace,
