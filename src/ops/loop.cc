@@ -25,8 +25,9 @@ Result<void> Infer(InferContext& c) {
   }
   if (body->outputs.size() < 1 + carried ||
       body->outputs.size() - 1 < static_cast<size_t>(c.num_outputs())) {
-    return Invalid("the body gives {} outputs: 1 condition, {} carried values, {} outputs of the node",
-                   body->outputs.size(), carried, c.num_outputs());
+    return Invalid(
+        "the body gives {} outputs: 1 condition, {} carried values, {} outputs of the node",
+        body->outputs.size(), carried, c.num_outputs());
   }
   PX_RETURN_IF_ERROR(CheckOneElement(c, 0, "trip count"));
   PX_RETURN_IF_ERROR(CheckOneElement(c, 1, "condition"));
@@ -42,8 +43,8 @@ Result<void> Infer(InferContext& c) {
     if (out[0].dtype != DType::kBool) return Invalid("the body's condition is not a bool");
     bool stable = true;
     for (size_t i = 0; i < carried; ++i) {
-      PX_ASSIGN_OR_RETURN(TensorType common, CommonType(state[2 + i], out[1 + i],
-                                                        fmt::format("carried value {}", i)));
+      PX_ASSIGN_OR_RETURN(TensorType common,
+                          CommonType(state[2 + i], out[1 + i], fmt::format("carried value {}", i)));
       bool same = common.ranked == state[2 + i].ranked;
       for (size_t d = 0; same && d < common.dims.size(); ++d) {
         const Dim& before = state[2 + i].dims[d];

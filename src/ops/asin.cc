@@ -1,0 +1,23 @@
+// Asin: arc sine, elementwise; NaN outside its domain. Since opset 7.
+#include "ops/core/elementwise.h"
+
+namespace parallax::ops {
+namespace {
+
+Result<std::unique_ptr<Kernel>> Bind(BindContext& c) {
+  return BindUnary(c, kernels::UnaryOp::kAsin);
+}
+
+Cost Estimate(const CostContext& c) {
+  return ElementwiseCost(c, /*flops=*/20, OpClass::kTranscendental);
+}
+
+}  // namespace
+
+OpDef op_asin() {
+  OpDef def = UnaryDef("Asin", kFloats, Bind, Estimate);
+  def.since = 7;
+  return def;
+}
+
+}  // namespace parallax::ops

@@ -1,0 +1,23 @@
+// Atanh: inverse hyperbolic tangent, elementwise; NaN outside its domain. Since opset 9.
+#include "ops/core/elementwise.h"
+
+namespace parallax::ops {
+namespace {
+
+Result<std::unique_ptr<Kernel>> Bind(BindContext& c) {
+  return BindUnary(c, kernels::UnaryOp::kAtanh);
+}
+
+Cost Estimate(const CostContext& c) {
+  return ElementwiseCost(c, /*flops=*/20, OpClass::kTranscendental);
+}
+
+}  // namespace
+
+OpDef op_atanh() {
+  OpDef def = UnaryDef("Atanh", kFloats, Bind, Estimate);
+  def.since = 9;
+  return def;
+}
+
+}  // namespace parallax::ops

@@ -1,0 +1,19 @@
+// BitwiseXor: bitwise xor with broadcasting. Since opset 18.
+#include "ops/core/elementwise.h"
+
+namespace parallax::ops {
+namespace {
+
+Result<std::unique_ptr<Kernel>> Bind(BindContext& c) {
+  return BindBinary(c, kernels::BinaryOp::kBitwiseXor);
+}
+
+}  // namespace
+
+OpDef op_bitwise_xor() {
+  OpDef def = BinaryDef("BitwiseXor", kInts, Bind);
+  def.since = 18;
+  return def;
+}
+
+}  // namespace parallax::ops

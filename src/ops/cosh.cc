@@ -1,0 +1,23 @@
+// Cosh: hyperbolic cosine, elementwise; NaN outside its domain. Since opset 9.
+#include "ops/core/elementwise.h"
+
+namespace parallax::ops {
+namespace {
+
+Result<std::unique_ptr<Kernel>> Bind(BindContext& c) {
+  return BindUnary(c, kernels::UnaryOp::kCosh);
+}
+
+Cost Estimate(const CostContext& c) {
+  return ElementwiseCost(c, /*flops=*/20, OpClass::kTranscendental);
+}
+
+}  // namespace
+
+OpDef op_cosh() {
+  OpDef def = UnaryDef("Cosh", kFloats, Bind, Estimate);
+  def.since = 9;
+  return def;
+}
+
+}  // namespace parallax::ops

@@ -1,0 +1,19 @@
+// Tanh: hyperbolic tangent, elementwise. Since opset 1.
+#include "ops/core/elementwise.h"
+
+namespace parallax::ops {
+namespace {
+
+Result<std::unique_ptr<Kernel>> Bind(BindContext& c) {
+  return BindUnary(c, kernels::UnaryOp::kTanh);
+}
+
+Cost Estimate(const CostContext& c) {
+  return ElementwiseCost(c, /*flops=*/12, OpClass::kTranscendental);
+}
+
+}  // namespace
+
+OpDef op_tanh() { return UnaryDef("Tanh", kFloats, Bind, Estimate); }
+
+}  // namespace parallax::ops
