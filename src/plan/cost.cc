@@ -58,7 +58,7 @@ Result<void> AddControlFlow(const Node& node, const Inference& inference, GraphC
   }
   double times = 1;
   std::vector<int64_t> trips;
-  if (node.op == "Loop" && node.inputs[0] != kNoValue) {
+  if (node.op == "Loop" && node.explicit_inputs > 0 && node.inputs[0] != kNoValue) {
     const Tensor& t = inference.constants[static_cast<size_t>(node.inputs[0])];
     if (t.defined() && ReadInts(t, 1, &trips) && trips.size() == 1 && trips[0] >= 0) {
       times = static_cast<double>(trips[0]);

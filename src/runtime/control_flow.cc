@@ -1,5 +1,6 @@
 #include "runtime/control_flow.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
@@ -61,14 +62,16 @@ class ScanOutput {
     return {};
   }
 
-  // `declared` stands for the element's type and shape when there was no iteration.
-  Result<Tensor> Finish(const TensorType& declared) const {
+  // `inferred` gives type and shape when there was no iteration; its first dim is the iterations'.
+  Result<Tensor> Finish(const TensorType& inferred) const {
     Shape element = shape_;
     DType dtype = dtype_;
     if (count_ == 0) {
-      dtype = declared.dtype;
+      dtype = inferred.dtype;
       element = Shape{};
-      for (const Dim& d : declared.dims) element.Append(d.known() ? d.extent : 0);
+      for (size_t i = 1; i < inferred.dims.size(); ++i) {
+        element.Append(inferred.dims[i].known() ? inferred.dims[i].extent : 0);
+      }
     }
     std::vector<int64_t> dims(element.dims().begin(), element.dims().end());
     dims.insert(dims.begin(), count_);
@@ -87,11 +90,12 @@ class ScanOutput {
 };
 
 Result<std::vector<Tensor>> RunLoop(const Node& node, Step* step, std::span<const Tensor> inputs,
-                                    Environment& env) {
+                                    std::span<const TensorType> output_types, Environment& env) {
   const Body body = FindBody(node, step, "body", inputs);
-  const size_t carried = static_cast<size_t>(node.explicit_inputs) - 2;
+  const int given = node.explicit_inputs;  // trailing inputs may be left out
+  const size_t carried = static_cast<size_t>(std::max(given - 2, 0));
   int64_t trips = std::numeric_limits<int64_t>::max();
-  if (inputs[0].defined()) {
+  if (given > 0 && inputs[0].defined()) {
     if (inputs[0].elements() != 1) {
       return MakeError(ErrorCode::kInvalidArgument, "the trip count should be one int64, is {}",
                        inputs[0].shape().ToString());
@@ -99,7 +103,7 @@ Result<std::vector<Tensor>> RunLoop(const Node& node, Step* step, std::span<cons
     trips = *inputs[0].data<int64_t>();
   }
   bool condition = true;
-  if (inputs[1].defined()) {
+  if (given > 1 && inputs[1].defined()) {
     PX_ASSIGN_OR_RETURN(condition, ReadCondition(inputs[1]));
   }
   std::vector<Tensor> state(2 + carried);
@@ -124,8 +128,10 @@ Result<std::vector<Tensor>> RunLoop(const Node& node, Step* step, std::span<cons
     }
   }
   for (size_t k = 0; k < scans; ++k) {
-    const ValueId v = body.graph->outputs[1 + carried + k];
-    PX_ASSIGN_OR_RETURN(Tensor t, stacked[k].Finish(body.graph->value(v).type));
+    const size_t o = carried + k;
+    if (o >= node.outputs.size() || node.outputs[o] == kNoValue) continue;
+    result.resize(o);
+    PX_ASSIGN_OR_RETURN(Tensor t, stacked[k].Finish(output_types[o]));
     result.push_back(std::move(t));
   }
   result.resize(node.outputs.size());
@@ -136,10 +142,11 @@ Result<std::vector<Tensor>> RunLoop(const Node& node, Step* step, std::span<cons
 
 Result<std::vector<Tensor>> RunControlFlowNode(const Graph& graph, Step* step,
                                                std::span<const Tensor> inputs,
+                                               std::span<const TensorType> output_types,
                                                Environment& environment) {
   const Node& node = graph.node(step->node);
   if (node.op == "If") return RunIf(node, step, inputs);
-  if (node.op == "Loop") return RunLoop(node, step, inputs, environment);
+  if (node.op == "Loop") return RunLoop(node, step, inputs, output_types, environment);
   return MakeError(ErrorCode::kInternal, "no control flow for {}", node.QualifiedOp());
 }
 

@@ -286,8 +286,13 @@ Result<void> GraphRunner::RunControlFlow(const Program& program, Step* step) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (node.inputs[i] != kNoValue) inputs[i] = TensorOf(program, node.inputs[i]);
   }
+  std::vector<TensorType> types(node.outputs.size());
+  for (size_t i = 0; i < types.size(); ++i) {
+    if (node.outputs[i] == kNoValue) continue;
+    types[i] = program.inference().types[static_cast<size_t>(node.outputs[i])];
+  }
   PX_ASSIGN_OR_RETURN(std::vector<Tensor> outputs,
-                      RunControlFlowNode(graph_, step, inputs, environment_));
+                      RunControlFlowNode(graph_, step, inputs, types, environment_));
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i] != kNoValue) SetHeap(node.outputs[i], std::move(outputs[i]));
   }

@@ -265,7 +265,8 @@ Result<OpCase> ParseLine(OpCase c) {
     } else if (results && words[i] == "error") {
       c.expect_error = true;
       if (i + 1 < words.size()) c.error_text = words[++i];
-    } else if (results && !words[i].starts_with("tol=") && words[i] != "noort") {
+    } else if (results && !words[i].starts_with("tol=") && !words[i].starts_with("opset=") &&
+               words[i] != "noort") {
       PX_RETURN_IF_ERROR(ParseResult(words[i], &c));
     } else {
       PX_RETURN_IF_ERROR(ParseWord(words[i], &c));
