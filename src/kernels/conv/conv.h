@@ -42,10 +42,12 @@ struct ConvPlan {
   ConvAlgorithm algorithm = ConvAlgorithm::kEmpty;
   size_t packed_weight_bytes = 0;  // a multiple of 64
   size_t worker_bytes = 0;         // workspace slice of one worker
-  GemmPlan gemm;                   // kPointwise: one group of one image
-  int64_t rows_per_task = 0;       // kImplicitGemm: output channels; kDepthwise: output rows
-  int64_t columns_per_task = 0;    // kImplicitGemm: output positions
-  const char* name() const;        // "conv_implicit_gemm"... for reports and traces
+  GemmPlan gemm;                   // kPointwise
+  // kImplicitGemm and kDepthwise: the block of output one task computes.
+  int64_t rows_per_task = 0, columns_per_task = 0;
+  int64_t channels_per_task = 0;  // output channels of one group (implicit), of all (depthwise)
+  int64_t in_channel_block = 0;   // kImplicitGemm: input channels summed in one go
+  const char* name() const;       // "conv_implicit_gemm"... for reports and traces
 };
 
 // Pure function of the shape (and of the running CPU's vector width).

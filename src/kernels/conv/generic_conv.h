@@ -22,12 +22,14 @@
 
 namespace parallax::kernels {
 
-// y = bias + sum (x - x_zero) * (w - w_zero[oc * w_zero_stride]). Padding counts as x_zero.
+// y = bias + addend + sum (x - x_zero) * (w - w_zero[oc * w_zero_stride]). Padding counts as
+// x_zero.
 template <class Acc, class TW>
 struct GenericConvArgs {
   Acc x_zero = Acc(0);
   const TW* w_zero = nullptr;
-  int64_t w_zero_stride = 0;  // 0 shares one value, 1 has one per output channel
+  int64_t w_zero_stride = 0;    // 0 shares one value, 1 has one per output channel
+  const Acc* addend = nullptr;  // y's extents; may be y itself
 };
 
 namespace internal {
@@ -82,6 +84,7 @@ void GenericConv(const ConvShape& s, const TX* x, const TW* w, const TB* bias, T
         any = any && range[i].begin < range[i].end;
       }
       Acc sum = bias != nullptr ? static_cast<Acc>(bias[oc]) : Acc(0);
+      if (args.addend != nullptr) sum = static_cast<Acc>(sum + args.addend[plane * out_size + o]);
       for (int64_t ic = 0; any && ic < ic_group; ++ic) {
         for (int i = 0; i < inner; ++i) tap[i] = range[i].begin;
         while (true) {

@@ -23,7 +23,7 @@ constexpr int64_t kDirectBytes = 32 << 10;
 constexpr int64_t kVectorOutputs = 512;
 
 struct Offsets {
-  int64_t a = 0, b = 0, c = 0;
+  int64_t a = 0, b = 0, c = 0, bias = 0;
 };
 
 Offsets EntryOffsets(const GemmBatch& batch, int64_t entry) {
@@ -34,6 +34,7 @@ Offsets EntryOffsets(const GemmBatch& batch, int64_t entry) {
     o.a += at * batch.a_strides[i];
     o.b += at * batch.b_strides[i];
     o.c += at * batch.c_strides[i];
+    o.bias += at * batch.bias_strides[i];
   }
   return o;
 }
@@ -297,6 +298,8 @@ void Gemm(const GemmPlan& plan, const float* a, const float* b, float* c,
       const Offsets o = EntryOffsets(plan.shape.batch, entry);
       TileArgs at = e;
       if (e.residual != nullptr) at.residual = e.residual + o.c;
+      if (e.row_bias != nullptr) at.row_bias = e.row_bias + o.bias;
+      if (e.column_bias != nullptr) at.column_bias = e.column_bias + o.bias;
       if (IsVectorPath(plan.path)) {
         const int64_t outputs =
             std::min(plan.columns_per_task, std::max(plan.shape.m, plan.shape.n) - n0);

@@ -38,15 +38,16 @@ enum class BiasAxis : uint8_t {
   kScalar,  // bias[0] for every element
 };
 
-// Batch extents, outermost first, and the distance in elements between neighbours of each operand
-// along each of them. A stride of 0 broadcasts. A packed operand is shared by the whole batch: its
-// strides must be 0. C's entries must not overlap.
+// Batch extents, outermost first, and the distance in floats between neighbours of each operand
+// along each of them. A stride of 0 broadcasts. Strides of a packed operand count floats of packed
+// memory (PackedABytes / 4, PackedBBytes / 4). C's entries must not overlap.
 struct GemmBatch {
   int rank = 0;  // 0: a single product
   int64_t extents[kMaxRank] = {};
   int64_t a_strides[kMaxRank] = {};
   int64_t b_strides[kMaxRank] = {};
   int64_t c_strides[kMaxRank] = {};  // also the residual's
+  int64_t bias_strides[kMaxRank] = {};
 };
 
 struct GemmShape {

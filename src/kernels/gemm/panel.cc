@@ -49,114 +49,147 @@ HWY_INLINE void CallTile(const TileArgs& t, int64_t vectors) {
   }
 }
 
-// A tile whose last vector is partial: C, residual and bias go through whole-vector scratch.
-HWY_NOINLINE void EdgeTile(TileArgs t, int64_t columns, int64_t vectors, int64_t lanes) {
+// A tile whose columns are not consecutive whole vectors in C: C, the residual and the bias go
+// through scratch. Columns outside the runs are computed from what is there, and dropped.
+HWY_NOINLINE void ScratchTile(TileArgs t, const ColumnRun* runs, int64_t run_count, int64_t vectors,
+                              int64_t lanes) {
   constexpr int64_t kWidth = kTileVectors * hn::MaxLanes(hn::ScalableTag<float>());
   HWY_ALIGN float c[kTileRows * kWidth];
   HWY_ALIGN float residual[kTileRows * kWidth];
-  HWY_ALIGN float bias[kWidth] = {};
+  HWY_ALIGN float bias[kWidth];
   const int64_t width = vectors * lanes;
-  const size_t bytes = static_cast<size_t>(columns) * sizeof(float);
   float* const target = t.c;
   const int64_t ldc = t.ldc;
-  // The columns past the end are computed from what the scratch happens to hold, and dropped.
-  if (t.accumulate) {
-    for (int64_t r = 0; r < t.rows; ++r) memcpy(c + r * width, target + r * ldc, bytes);
-  } else if (t.residual != nullptr) {
-    for (int64_t r = 0; r < t.rows; ++r) memcpy(residual + r * width, t.residual + r * ldc, bytes);
-    t.residual = residual;
+  const float* source = t.accumulate ? target : t.residual;
+  if (source != nullptr) {
+    float* to = t.accumulate ? c : residual;
+    for (int64_t r = 0; r < t.rows; ++r) {
+      for (const ColumnRun* run = runs; run < runs + run_count; ++run) {
+        memcpy(to + r * width + run->column, source + r * ldc + run->c_offset,
+               static_cast<size_t>(run->length) * sizeof(float));
+      }
+    }
+    if (!t.accumulate) t.residual = residual;
   }
   if (t.column_bias != nullptr) {
-    memcpy(bias, t.column_bias, bytes);
+    for (const ColumnRun* run = runs; run < runs + run_count; ++run) {
+      memcpy(bias + run->column, t.column_bias + run->c_offset,
+             static_cast<size_t>(run->length) * sizeof(float));
+    }
     t.column_bias = bias;
   }
   t.c = c;
   t.ldc = width;
   CallTile(t, vectors);
   for (int64_t r = 0; r < t.rows; ++r) {
-    for (int64_t j = 0; j < columns; ++j) target[r * ldc + j] = c[r * width + j];
+    for (const ColumnRun* run = runs; run < runs + run_count; ++run) {
+      const float* from = c + r * width + run->column;
+      float* to = target + r * ldc + run->c_offset;
+      for (int64_t j = 0; j < run->length; ++j) to[j] = from[j];
+    }
   }
 }
 
-// All rows of the block against one panel of B: t.b, t.b_k, t.k and the epilogue are set.
-HWY_INLINE void RunPanel(const PanelTask& task, TileArgs t, int64_t m0, int64_t m1, int64_t k0,
-                         int64_t n, int64_t columns, int64_t lanes) {
-  const int64_t vectors = CeilDiv(columns, lanes);
-  const bool whole = vectors * lanes == columns;
-  for (int64_t m = m0; m < m1; m += kTileRows) {
-    t.rows = HWY_MIN(static_cast<int64_t>(kTileRows), m1 - m);
-    if (task.a_buffer != nullptr) {
+void PanelImpl(const PanelArgs& p) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()));
+  const int64_t vectors = CeilDiv(p.columns, lanes);
+  const ColumnRun all = {.column = 0, .c_offset = 0, .length = p.columns};
+  const bool direct = p.runs == nullptr && vectors * lanes == p.columns;
+  const ColumnRun* runs = p.runs != nullptr ? p.runs : &all;
+  const int64_t run_count = p.runs != nullptr ? p.run_count : 1;
+  TileArgs t = p.tile;
+  for (int64_t m = 0; m < p.rows; m += kTileRows) {
+    t.rows = HWY_MIN(static_cast<int64_t>(kTileRows), p.rows - m);
+    if (p.a_panel_k > 0) {
       t.a_row = 1;
       t.a_k = TileHeight(t.rows);
-      t.a = task.a_buffer + (m - m0) * t.k;
-    } else if (task.a_panels) {
-      t.a_row = 1;
-      t.a_k = TileHeight(t.rows);
-      t.a = task.a + m * task.k + k0 * t.a_k;
+      t.a = p.tile.a + m * p.a_panel_k + p.a_k0 * t.a_k;
     } else {
-      t.a_row = task.a_row;
-      t.a_k = task.a_k;
-      t.a = task.a + m * task.a_row + k0 * task.a_k;
+      t.a = p.tile.a + m * t.a_row;
     }
-    t.c = task.out.c + m * t.ldc + n;
-    if (task.out.residual != nullptr) t.residual = task.out.residual + m * t.ldc + n;
-    if (task.out.row_bias != nullptr) t.row_bias = task.out.row_bias + m * t.row_bias_step;
-    if (task.out.column_bias != nullptr) t.column_bias = task.out.column_bias + n;
-    if (whole) {
+    t.c = p.tile.c + m * t.ldc;
+    if (t.residual != nullptr) t.residual = p.tile.residual + m * t.ldc;
+    if (t.row_bias != nullptr) t.row_bias = p.tile.row_bias + m * t.row_bias_step;
+    if (direct) {
       CallTile(t, vectors);
     } else {
-      EdgeTile(t, columns, vectors, lanes);
+      ScratchTile(t, runs, run_count, vectors, lanes);
     }
+  }
+}
+
+// The block of A that starts at row m0, depth k0.
+HWY_INLINE void SetA(const PanelTask& task, int64_t m0, int64_t k0, int64_t k, PanelArgs& p) {
+  p.a_k0 = k0;
+  if (task.a_buffer != nullptr) {
+    for (int64_t m = 0; m < p.rows; m += kTileRows) {
+      const int64_t rows = HWY_MIN(static_cast<int64_t>(kTileRows), p.rows - m);
+      PackPanelCopy(task.a + m0 + m + k0 * task.a_k, task.a_k, k, rows, TileHeight(rows),
+                    task.a_buffer + m * k);
+    }
+    p.tile.a = task.a_buffer;
+    p.a_panel_k = k;
+    p.a_k0 = 0;
+  } else if (task.a_panels) {
+    p.tile.a = task.a + m0 * task.k;
+    p.a_panel_k = task.k;
+  } else {
+    p.tile.a_row = task.a_row;
+    p.tile.a_k = task.a_k;
+    p.tile.a = task.a + m0 * task.a_row + k0 * task.a_k;
+  }
+}
+
+// The panel of B at column n of the task, at most `p.columns` wide.
+HWY_INLINE void SetB(const PanelTask& task, const TileGeometry& g, int64_t n, int64_t k0, int64_t k,
+                     PanelArgs& p) {
+  const int64_t whole_columns = task.columns / g.lanes * g.lanes;
+  if (task.pack != nullptr || task.b_panels) {
+    p.tile.b_k = RoundUp(p.columns, g.lanes);
+    p.tile.b = task.b_panels ? task.b + n * task.k + k0 * p.tile.b_k : task.b_buffer + n * k;
+  } else if (n < whole_columns) {  // whole vectors where they lie
+    p.columns = HWY_MIN(p.columns, whole_columns - n);
+    p.tile.b = task.b + k0 * task.b_k + n;
+    p.tile.b_k = task.b_k;
+  } else {  // the packed last one
+    p.tile.b = task.b_buffer;
+    p.tile.b_k = g.lanes;
   }
 }
 
 void PanelTaskImpl(const PanelTask& task) {
   const TileGeometry g = Geometry();
+  const int64_t whole_columns = task.columns / g.lanes * g.lanes;
+  constexpr int64_t kRowStep = kBlockRows / kTileRows * kTileRows;
   // Blocks of k of equal size, so that the last one is not a sliver.
   const int64_t blocks = HWY_MAX(CeilDiv(task.k, kBlockK), static_cast<int64_t>(1));
   const int64_t block = CeilDiv(task.k, blocks);
   for (int64_t i = 0; i < blocks; ++i) {
     const int64_t k0 = i * block;
-    TileArgs t = task.out;
-    t.k = HWY_MIN(block, task.k - k0);
-    t.accumulate = i > 0;
-    t.clamp = task.out.clamp && i + 1 == blocks;
-    const bool in_place = task.pack == nullptr && !task.b_panels;
-    const int64_t whole_columns = task.columns / g.lanes * g.lanes;
+    const int64_t k = HWY_MIN(block, task.k - k0);
     if (task.pack != nullptr) {
-      (*task.pack)(k0, t.k, task.pack_n0, task.columns, task.b_buffer);
-    } else if (in_place && whole_columns < task.columns && t.k > 0) {
-      PackPanelCopy(task.b + k0 * task.b_k + whole_columns, task.b_k, t.k,
+      (*task.pack)(k0, k, task.pack_n0, task.columns, task.b_buffer);
+    } else if (!task.b_panels && whole_columns < task.columns && k > 0) {
+      PackPanelCopy(task.b + k0 * task.b_k + whole_columns, task.b_k, k,
                     task.columns - whole_columns, g.lanes, task.b_buffer);
     }
-    constexpr int64_t kRowStep = kBlockRows / kTileRows * kTileRows;
     for (int64_t m0 = 0; m0 < task.rows; m0 += kRowStep) {
-      const int64_t m1 = HWY_MIN(m0 + kRowStep, task.rows);
-      if (task.a_buffer != nullptr) {
-        for (int64_t m = m0; m < m1; m += kTileRows) {
-          const int64_t rows = HWY_MIN(static_cast<int64_t>(kTileRows), m1 - m);
-          PackPanelCopy(task.a + m + k0 * task.a_k, task.a_k, t.k, rows, TileHeight(rows),
-                        task.a_buffer + (m - m0) * t.k);
-        }
-      }
-      for (int64_t n = 0; n < task.columns;) {
-        int64_t columns = HWY_MIN(g.columns, task.columns - n);
-        if (in_place) {
-          // Whole vectors where they lie, then the packed last one.
-          if (n < whole_columns) {
-            columns = HWY_MIN(columns, whole_columns - n);
-            t.b = task.b + k0 * task.b_k + n;
-            t.b_k = task.b_k;
-          } else {
-            t.b = task.b_buffer;
-            t.b_k = g.lanes;
-          }
-        } else {
-          t.b_k = RoundUp(columns, g.lanes);
-          t.b = task.b_panels ? task.b + n * task.k + k0 * t.b_k : task.b_buffer + n * t.k;
-        }
-        RunPanel(task, t, m0, m1, k0, n, columns, g.lanes);
-        n += columns;
+      PanelArgs p;
+      p.tile = task.out;
+      p.tile.k = k;
+      p.tile.accumulate = i > 0;
+      p.tile.clamp = task.out.clamp && i + 1 == blocks;
+      p.rows = HWY_MIN(kRowStep, task.rows - m0);
+      SetA(task, m0, k0, k, p);
+      if (task.out.row_bias != nullptr) p.tile.row_bias += m0 * p.tile.row_bias_step;
+      for (int64_t n = 0; n < task.columns; n += p.columns) {
+        p.columns = HWY_MIN(g.columns, task.columns - n);
+        SetB(task, g, n, k0, k, p);
+        const int64_t at = m0 * p.tile.ldc + n;
+        p.tile.c = task.out.c + at;
+        if (task.out.residual != nullptr) p.tile.residual = task.out.residual + at;
+        if (task.out.column_bias != nullptr) p.tile.column_bias = task.out.column_bias + n;
+        PanelImpl(p);
       }
     }
   }
@@ -253,6 +286,7 @@ namespace {
 HWY_EXPORT(Geometry);
 HWY_EXPORT(Height);
 HWY_EXPORT(TargetNameImpl);
+HWY_EXPORT(PanelImpl);
 HWY_EXPORT(PanelTaskImpl);
 HWY_EXPORT(CopyImpl);
 HWY_EXPORT(TransposeImpl);
@@ -273,6 +307,8 @@ size_t PanelBytesA(int64_t m, int64_t k) {
 }
 
 const char* SimdTargetName() { return HWY_DYNAMIC_DISPATCH(TargetNameImpl)(); }
+
+void RunPanel(const PanelArgs& panel) { HWY_DYNAMIC_DISPATCH(PanelImpl)(panel); }
 
 void RunPanelTask(const PanelTask& task) { HWY_DYNAMIC_DISPATCH(PanelTaskImpl)(task); }
 

@@ -45,6 +45,25 @@ int64_t PanelColumns(int64_t n);
 // Height of the last panel of A when `rows` are left.
 int64_t PanelHeight(int64_t rows);
 
+// `length` columns of a panel from `column` on belong at c + c_offset of every row.
+struct ColumnRun {
+  int64_t column = 0, c_offset = 0, length = 0;
+};
+
+// All rows of a block against one panel of B.
+struct PanelArgs {
+  // b, k, taps and the epilogue; a, c, residual and row_bias at the first row.
+  TileArgs tile = {};
+  int64_t rows = 0;
+  int64_t columns = 0;  // at most the tile's; b is readable up to the next whole vector
+  // > 0: A is panels of this depth, tile.a the first one's start, and the tile begins at a_k0.
+  int64_t a_panel_k = 0, a_k0 = 0;
+  // Where the columns lie in C; null: next to each other.
+  const ColumnRun* runs = nullptr;
+  int64_t run_count = 0;
+};
+void RunPanel(const PanelArgs& panel);
+
 // Writes B's rows [k0, k0 + kn), columns [n0, n0 + nn) as panels of kn rows at `panels`.
 using PackBlock = FunctionRef<void(int64_t k0, int64_t kn, int64_t n0, int64_t nn, float* panels)>;
 

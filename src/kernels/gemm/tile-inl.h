@@ -65,13 +65,14 @@ HWY_ATTR void Tile(const TileArgs& t) {
   PX_FOR_ROWS(PX_ZERO)
 #undef PX_ZERO
 
-  const float* HWY_RESTRICT b = t.b;
   const int64_t a_k = t.a_k, b_k = t.b_k;
   int64_t at = 0;
-  for (int64_t k = t.k; k > 0; --k) {
-    const V b0 = hn::LoadU(d, b);
-    const V b1 = kVectors > 1 ? hn::LoadU(d, b + lanes) : b0;
-    const V b2 = kVectors > 2 ? hn::LoadU(d, b + 2 * lanes) : b0;
+  for (int64_t tap = 0; tap < t.taps; ++tap) {
+    const float* HWY_RESTRICT b = t.tap_offsets != nullptr ? t.b + t.tap_offsets[tap] : t.b;
+    for (int64_t k = t.k; k > 0; --k) {
+      const V b0 = hn::LoadU(d, b);
+      const V b1 = kVectors > 1 ? hn::LoadU(d, b + lanes) : b0;
+      const V b2 = kVectors > 2 ? hn::LoadU(d, b + 2 * lanes) : b0;
 #define PX_MULTIPLY(r)                                                \
   if constexpr (kRows > r) {                                          \
     const V a = hn::Set(d, a##r[at]);                                 \
@@ -79,10 +80,11 @@ HWY_ATTR void Tile(const TileArgs& t) {
     if constexpr (kVectors > 1) c##r##1 = hn::MulAdd(a, b1, c##r##1); \
     if constexpr (kVectors > 2) c##r##2 = hn::MulAdd(a, b2, c##r##2); \
   }
-    PX_FOR_ROWS(PX_MULTIPLY)
+      PX_FOR_ROWS(PX_MULTIPLY)
 #undef PX_MULTIPLY
-    at += a_k;
-    b += b_k;
+      at += a_k;
+      b += b_k;
+    }
   }
 
   const V alpha = hn::Set(d, t.alpha), beta = hn::Set(d, t.beta);

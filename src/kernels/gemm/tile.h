@@ -13,12 +13,16 @@
 namespace parallax::kernels {
 
 struct TileArgs {
-  // a(r, k) is a[r * a_row + k * a_k], b(k, j) is b[k * b_k + j].
+  // a(r, i) is a[r * a_row + i * a_k]; b(i, j) is b[i * b_k + j], for i < k.
   const float* a = nullptr;
   int64_t a_row = 0, a_k = 0;
   const float* b = nullptr;
   int64_t b_k = 0;
   int64_t k = 0;
+  // Convolution: the sum runs over `taps` such matrices, b's starting at b + tap_offsets[tap] and
+  // a's following each other: a(r, tap * k + i). Null: one matrix.
+  int64_t taps = 1;
+  const int64_t* tap_offsets = nullptr;
   float* c = nullptr;
   int64_t ldc = 0;
   int64_t rows = 0;  // to store, at most the kernel's height

@@ -1,0 +1,168 @@
+#include "kernels/conv/conv.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/checked.h"
+#include "kernels/conv/conv_paths.h"
+#include "kernels/conv/generic_conv.h"
+
+namespace parallax::kernels {
+namespace {
+
+bool IsPointwise(const ConvShape& s) {
+  for (int i = 0; i < s.rank; ++i) {
+    if (s.kernel[i] != 1 || s.strides[i] != 1 || s.pads_begin[i] != 0 || s.in[i] != s.out[i]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+ConvAlgorithm ChooseAlgorithm(const ConvShape& s) {
+  if (s.batch == 0 || s.out_channels == 0 || s.OutSize() == 0) return ConvAlgorithm::kEmpty;
+  if (IsPointwise(s)) return ConvAlgorithm::kPointwise;
+  if (s.rank > 3 || s.KernelSize() > kMaxTaps) return ConvAlgorithm::kDirect;
+  // Up to 4 output channels a group a GEMM tile would be mostly empty.
+  if (s.in_channels == s.groups && s.out_channels <= 4 * s.groups && s.rank <= 2) {
+    return ConvAlgorithm::kDepthwise;
+  }
+  return ConvAlgorithm::kImplicitGemm;
+}
+
+// One product for each image and group: C[oc, position] = W[oc, ic] * X[ic, position].
+GemmPlan PlanPointwise(const ConvShape& s) {
+  const int64_t m = s.out_channels / s.groups, k = s.in_channels / s.groups, n = s.OutSize();
+  GemmShape g{.m = m, .n = n, .k = k, .packed = PackedOperand::kA};
+  g.batch = {.rank = 2,
+             .extents = {s.batch, s.groups},
+             .a_strides = {0, static_cast<int64_t>(PackedABytes(m, k) / 4)},
+             .b_strides = {s.in_channels * n, k * n},
+             .c_strides = {s.out_channels * n, m * n},
+             .bias_strides = {0, m}};
+  return PlanGemm(g);
+}
+
+// kDirect: the portable formula, then the epilogue over the channels of the output.
+void RunDirect(const ConvPlan& plan, const ConvArgs& args, Team& team) {
+  const ConvShape& s = plan.shape;
+  GenericConv<float>(s, args.input, args.packed, args.bias, args.output,
+                     {.addend = args.epilogue.residual}, team);
+  if (!args.clamps()) return;
+  const float lo = args.lo(), hi = args.hi();
+  const int64_t size = s.OutSize();
+  team.Run(s.batch * s.out_channels, [&](int64_t plane, int) {
+    float* y = args.output + plane * size;
+    for (int64_t i = 0; i < size; ++i) {
+      y[i] = y[i] < lo ? lo : y[i];
+      y[i] = y[i] > hi ? hi : y[i];
+    }
+  });
+}
+
+}  // namespace
+
+const char* ConvPlan::name() const {
+  switch (algorithm) {
+    case ConvAlgorithm::kEmpty:
+      return "conv_empty";
+    case ConvAlgorithm::kPointwise:
+      return "conv_pointwise";
+    case ConvAlgorithm::kImplicitGemm:
+      return "conv_implicit_gemm";
+    case ConvAlgorithm::kDepthwise:
+      return "conv_depthwise";
+    case ConvAlgorithm::kDirect:
+      return "conv_direct";
+  }
+  return "conv";
+}
+
+ConvPlan PlanConv(const ConvShape& shape) {
+  ConvPlan plan;
+  plan.shape = shape;
+  plan.algorithm = ChooseAlgorithm(shape);
+  switch (plan.algorithm) {
+    case ConvAlgorithm::kEmpty:
+      break;
+    case ConvAlgorithm::kPointwise:
+      plan.gemm = PlanPointwise(shape);
+      plan.packed_weight_bytes =
+          static_cast<size_t>(shape.groups) *
+          PackedABytes(shape.out_channels / shape.groups, shape.in_channels / shape.groups);
+      plan.worker_bytes = plan.gemm.worker_bytes;
+      break;
+    case ConvAlgorithm::kImplicitGemm:
+      PlanImplicit(plan);
+      break;
+    case ConvAlgorithm::kDepthwise:
+      PlanDepthwise(plan);
+      break;
+    case ConvAlgorithm::kDirect:
+      plan.packed_weight_bytes = static_cast<size_t>(RoundUp(
+          shape.out_channels * (shape.in_channels / shape.groups) * shape.KernelSize() * 4, 64));
+      break;
+  }
+  return plan;
+}
+
+void PackConvWeights(const ConvPlan& plan, const void* weights, void* packed) {
+  const ConvShape& s = plan.shape;
+  const int64_t out_group = s.out_channels / std::max<int64_t>(1, s.groups);
+  const int64_t in_group = s.in_channels / std::max<int64_t>(1, s.groups);
+  switch (plan.algorithm) {
+    case ConvAlgorithm::kEmpty:
+      break;
+    case ConvAlgorithm::kPointwise:
+      for (int64_t g = 0; g < s.groups; ++g) {
+        PackA(out_group, in_group, Transpose::kNo, 0,
+              static_cast<const std::byte*>(weights) + g * out_group * in_group * 4,
+              static_cast<std::byte*>(packed) +
+                  static_cast<size_t>(g) * PackedABytes(out_group, in_group));
+      }
+      break;
+    case ConvAlgorithm::kImplicitGemm:
+      PackImplicit(plan, weights, static_cast<float*>(packed));
+      break;
+    case ConvAlgorithm::kDepthwise:
+    case ConvAlgorithm::kDirect: {
+      const int64_t bytes = s.out_channels * in_group * s.KernelSize() * 4;
+      if (bytes > 0) memcpy(packed, weights, static_cast<size_t>(bytes));
+      break;
+    }
+  }
+}
+
+size_t ConvWorkspaceBytes(const ConvPlan& plan, int team_size) {
+  return plan.worker_bytes * static_cast<size_t>(team_size);
+}
+
+void Conv(const ConvPlan& plan, const float* input, const void* packed, const float* bias,
+          const Epilogue& epilogue, float* output, void* workspace, Team& team) {
+  const ConvArgs args{.input = input,
+                      .packed = static_cast<const float*>(packed),
+                      .bias = bias,
+                      .epilogue = epilogue,
+                      .output = output,
+                      .workspace = static_cast<std::byte*>(workspace)};
+  switch (plan.algorithm) {
+    case ConvAlgorithm::kEmpty:
+      break;
+    case ConvAlgorithm::kPointwise: {
+      const GemmEpilogue e{.bias = bias, .bias_axis = BiasAxis::kRow, .then = epilogue};
+      Gemm(plan.gemm, args.packed, input, output, e, workspace, team);
+      break;
+    }
+    case ConvAlgorithm::kImplicitGemm:
+      RunImplicit(plan, args, team);
+      break;
+    case ConvAlgorithm::kDepthwise:
+      RunDepthwise(plan, args, team);
+      break;
+    case ConvAlgorithm::kDirect:
+      RunDirect(plan, args, team);
+      break;
+  }
+}
+
+}  // namespace parallax::kernels
