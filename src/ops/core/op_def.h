@@ -27,7 +27,7 @@ class Kernel;
 
 // Opsets of the default domain that import accepts.
 inline constexpr int kMinOpset = 7;
-inline constexpr int kMaxOpset = 27;
+inline constexpr int kMaxOpset = 28;
 
 // A set of element types, one bit a DType.
 using TypeSet = uint32_t;

@@ -1,0 +1,17 @@
+// ReduceL2: the square root of the sum of squares over axes.
+// All axes when none are given, or none with noop_with_empty_axes. Axes: an attribute, an input
+// since opset 18. Empty sets and integers: kernels/reduce/reduce.h.
+#include "ops/core/reduce_op.h"
+
+namespace parallax::ops {
+namespace {
+
+Result<std::unique_ptr<Kernel>> Bind(BindContext& c) {
+  return BindReduce(c, kernels::ReduceOp::kL2);
+}
+
+}  // namespace
+
+OpDef op_reduce_l2() { return ReduceDef("ReduceL2", kNumbers, /*axes_input_since=*/18, Bind); }
+
+}  // namespace parallax::ops
