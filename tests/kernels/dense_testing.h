@@ -65,7 +65,8 @@ class GuardedBytes {
   std::vector<uint8_t> storage_;
 };
 
-// A team of `size` 1..4 that lives as long as the program: starting threads would dominate the tests.
+// A team of `size` 1..4 that lives as long as the program: starting threads would dominate the
+// tests.
 inline Team& TeamOf(int size) {
   static Team one(1), two(2), three(3), four(4);
   return size == 1 ? one : size == 2 ? two : size == 3 ? three : four;

@@ -7,7 +7,10 @@
 //             output; output_padding and pads_end are already in `out`.
 // Ownership, Threads: as conv.h.
 // Cost:       a GEMM of [oc*kernel, ic] x [ic, in], whose columns are added up per output channel
-//             in a fixed order; allocates nothing.
+// in
+//             a fixed order. Tasks are blocks of output channels and of the first spatial
+//             dimension; input under the border of two blocks is multiplied in both. Allocates
+//             nothing.
 // Invariants: the same bits for every team size.
 // Example:
 //   ConvTransposePlan plan = PlanConvTranspose(shape);
@@ -28,7 +31,8 @@ struct ConvTransposePlan {
   ConvShape shape;
   size_t packed_weight_bytes = 0;  // a multiple of 64
   size_t worker_bytes = 0;         // workspace slice of one worker
-  int64_t channels_per_task = 0;   // output channels
+  int64_t channels_per_task = 0;   // output channels of a group
+  int64_t rows_per_task = 0;       // of the first spatial dimension of the output
   const char* name() const { return "conv_transpose_gemm"; }
 };
 

@@ -189,7 +189,7 @@ void RunDepthwise(const ConvPlan& plan, const ConvArgs& args, Team& team) {
       const int64_t ic = oc / multiplier;
       if (ic != copied) {
         CopyPatches(layout, a.block, args.input + (image * s.in_channels + ic) * in_size, 1,
-                    in_size, patch);
+                    in_size, 0.0f, patch);
         copied = ic;
       }
       const int64_t at = (image * s.out_channels + oc) * out_size + a.block.row * axes.columns.out +

@@ -225,7 +225,7 @@ void RunImplicit(const ConvPlan& plan, const ConvArgs& args, Team& team) {
           const int64_t channels = std::min(plan.in_channel_block, b.in_group - first);
           CopyPatches(layout, block,
                       args.input + (i[0] * s.in_channels + i[1] * b.in_group + first) * in_size,
-                      channels, in_size, patches);
+                      channels, in_size, 0.0f, patches);
           panel.tile.k = channels;
           panel.tile.accumulate = k > 0;
           panel.tile.clamp = args.clamps() && k + 1 >= b.count;

@@ -14,12 +14,12 @@ namespace HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
-HWY_INLINE void Zero(float* to, int64_t n) {
+HWY_INLINE void Fill(float value, float* to, int64_t n) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) hn::StoreU(hn::Zero(d), d, to + i);
-  for (; i < n; ++i) to[i] = 0.0f;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(hn::Set(d, value), d, to + i);
+  for (; i < n; ++i) to[i] = value;
 }
 
 // to[i] = from[i * step], i < n.
@@ -40,20 +40,20 @@ HWY_INLINE void CopyStrided(const float* from, int64_t step, int64_t n, float* t
   for (; i < n; ++i) to[i] = from[i * step];
 }
 
-// to[i] = row[start + i * step] where that lies in [0, extent), else 0; i < n.
+// to[i] = row[start + i * step] where that lies in [0, extent), else fill; i < n.
 HWY_INLINE void CopyRow(const float* row, int64_t extent, int64_t start, int64_t step, int64_t n,
-                        float* to) {
+                        float fill, float* to) {
   int64_t begin = start >= 0 ? 0 : CeilDiv(-start, step);
   int64_t end = start >= extent ? 0 : CeilDiv(extent - start, step);
   begin = HWY_MIN(begin, n);
   end = HWY_MAX(HWY_MIN(end, n), begin);
-  Zero(to, begin);
+  Fill(fill, to, begin);
   if (begin < end) CopyStrided(row + start + begin * step, step, end - begin, to + begin);
-  Zero(to + end, n - end);
+  Fill(fill, to + end, n - end);
 }
 
 void CopyPatchesImpl(const PatchLayout& l, const PatchBlock& block, const float* input,
-                     int64_t channels, int64_t channel_stride, float* patches) {
+                     int64_t channels, int64_t channel_stride, float fill, float* patches) {
   const ConvAxis &depth = l.axes.depth, &rows = l.axes.rows, &columns = l.axes.columns;
   const int64_t phase_size = (l.block_rows + rows.max_shift) * l.pitch;
   for (int64_t channel = 0; channel < channels; ++channel) {
@@ -71,10 +71,10 @@ void CopyPatchesImpl(const PatchLayout& l, const PatchBlock& block, const float*
           for (int64_t q = 0; q < height; ++q) {
             const int64_t ih = (block.row + q) * rows.stride + row_phase - rows.pad;
             if (id < 0 || id >= depth.in || ih < 0 || ih >= rows.in) {
-              Zero(to + q * l.pitch, width);
+              Fill(fill, to + q * l.pitch, width);
             } else {
               CopyRow(plane + (id * rows.in + ih) * columns.in, columns.in, start, columns.stride,
-                      width, to + q * l.pitch);
+                      width, fill, to + q * l.pitch);
             }
           }
         }
@@ -142,9 +142,9 @@ void PatchLayout::TapOffsets(int64_t* offsets) const {
 }
 
 void CopyPatches(const PatchLayout& layout, const PatchBlock& block, const float* input,
-                 int64_t channels, int64_t channel_stride, float* patches) {
+                 int64_t channels, int64_t channel_stride, float fill, float* patches) {
   HWY_DYNAMIC_DISPATCH(CopyPatchesImpl)
-  (layout, block, input, channels, channel_stride, patches);
+  (layout, block, input, channels, channel_stride, fill, patches);
 }
 
 }  // namespace parallax::kernels

@@ -1,6 +1,7 @@
 // Patch: a block of a convolution's input, copied with its padding so that every tap is a shift.
 //
-// Role:       internal to conv. Output positions of a block of rows and columns are numbered
+// Role:       internal to conv and pool. Output positions of a block of rows and columns are
+// numbered
 //             p = row * pitch + column, with a pitch a little wider than the block. In the patch of
 //             one input channel, the element that kernel tap t needs for position p is at
 //             tap_offsets[t] + p, for all taps and positions: inner loops read whole vectors along
@@ -65,8 +66,9 @@ struct PatchBlock {
 };
 
 // Copies the block's input of `channels` channels, `channel_stride` floats apart in the input, to
-// patches layout.channel_size floats apart. Everything a valid position reads is written.
+// patches layout.channel_size floats apart. Everything a valid position reads is written; outside
+// the input that is `fill`.
 void CopyPatches(const PatchLayout& layout, const PatchBlock& block, const float* input,
-                 int64_t channels, int64_t channel_stride, float* patches);
+                 int64_t channels, int64_t channel_stride, float fill, float* patches);
 
 }  // namespace parallax::kernels
