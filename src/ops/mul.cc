@@ -1,5 +1,6 @@
 // Mul: C = A B, elementwise, with broadcasting. Integers wrap. Since opset 7 (with this
 // broadcasting).
+#include "ops/core/dims.h"
 #include "ops/core/elementwise.h"
 
 namespace parallax::ops {
@@ -9,8 +10,14 @@ Result<std::unique_ptr<Kernel>> Bind(BindContext& c) {
   return BindBinary(c, kernels::BinaryOp::kMul);
 }
 
+Result<void> Infer(InferContext& c) { return InferDimArithmetic(c, MulDims); }
+
 }  // namespace
 
-OpDef op_mul() { return BinaryDef("Mul", kNumbers, Bind); }
+OpDef op_mul() {
+  OpDef def = BinaryDef("Mul", kNumbers, Bind);
+  def.infer = Infer;
+  return def;
+}
 
 }  // namespace parallax::ops

@@ -24,6 +24,23 @@ Result<void> InferBroadcast(InferContext& c) {
   return c.SetDims(0, std::move(dims));
 }
 
+Result<void> InferDimArithmetic(InferContext& c, Result<Dim> (*combine)(const Dim&, const Dim&)) {
+  PX_RETURN_IF_ERROR(InferBroadcast(c));
+  if (!IsInteger(c.dtype(0)) || c.rank(0) < 0 || c.rank(0) > 1 || c.rank(1) < 0 || c.rank(1) > 1) {
+    return {};
+  }
+  const std::optional<Dims> a = c.DimValues(0), b = c.DimValues(1);
+  if (!a || !b || (a->size() != b->size() && a->size() != 1 && b->size() != 1)) return {};
+  Dims values(a->size() == 1 ? b->size() : a->size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    Result<Dim> d = combine((*a)[a->size() == 1 ? 0 : i], (*b)[b->size() == 1 ? 0 : i]);
+    if (!d.ok()) return {};  // wraps when it runs, which no extent does
+    values[i] = *d;
+  }
+  c.SetDimValues(0, std::move(values));
+  return {};
+}
+
 Cost ElementwiseCost(const CostContext& c, double flops, OpClass op_class) {
   Cost cost;
   cost.op_class = op_class;

@@ -20,6 +20,10 @@ Result<void> InferSameAsFirst(InferContext& c);
 // Output 0 has the broadcast shape of all inputs.
 Result<void> InferBroadcast(InferContext& c);
 
+// InferBroadcast, and arithmetic on dimensions where both inputs are integer vectors or scalars
+// known as such: `combine` gives one extent from two.
+Result<void> InferDimArithmetic(InferContext& c, Result<Dim> (*combine)(const Dim&, const Dim&));
+
 // `flops` for each element of output 0.
 Cost ElementwiseCost(const CostContext& c, double flops, OpClass op_class = OpClass::kElementwise);
 
