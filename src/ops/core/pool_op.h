@@ -1,0 +1,20 @@
+// Shared parts of the pooling operators.
+#pragma once
+
+#include "kernels/pool/pool.h"
+#include "ops/core/bind_context.h"
+#include "ops/core/infer_context.h"
+#include "ops/core/window.h"
+
+namespace parallax::ops {
+
+// Output 0 (and output 1, if wanted) of a windowed pool over NC*.
+Result<void> InferPool(InferContext& c);
+// Output 0 of a global pool: spatial extents become 1.
+Result<void> InferGlobalPool(InferContext& c);
+Result<kernels::PoolShape> PoolShapeOf(const BindContext& c);
+// Kernel elements an output.
+Cost PoolCost(const CostContext& c);
+Cost GlobalPoolCost(const CostContext& c);
+
+}  // namespace parallax::ops
