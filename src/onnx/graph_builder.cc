@@ -314,7 +314,7 @@ Result<TensorType> GraphBuilder::ReadType(const ::onnx::ValueInfoProto& proto) {
   std::vector<int64_t> known;
   for (const auto& d : tensor.shape().dim()) {
     Dim dim;
-    if (d.has_dim_value()) {
+    if (d.has_dim_value() && d.dim_value() != -1) {  // some exporters write -1 for "any"
       dim = Dim(d.dim_value());
       known.push_back(d.dim_value());
     } else if (!d.dim_param().empty()) {
