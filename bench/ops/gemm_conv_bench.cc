@@ -140,6 +140,111 @@ constexpr GemmRow kGemmRows[] = {
     {"6x(1500x64x1500)", 1500, 64, 1500, PackedOperand::kNone, Transpose::kNo, 6},
 };
 
+struct ConvRow {
+  const char* name;
+  int64_t groups, ic, oc, size, kernel, stride;
+};
+
+ConvShape SquareShape(const ConvRow& row) {
+  ConvShape s{.groups = row.groups, .in_channels = row.ic, .out_channels = row.oc};
+  const int64_t pad = row.kernel == row.stride ? 0 : row.kernel / 2;
+  for (int i = 0; i < 2; ++i) {
+    s.in[i] = row.size;
+    s.kernel[i] = row.kernel;
+    s.strides[i] = row.stride;
+    s.pads_begin[i] = pad;
+    s.out[i] = (row.size + 2 * pad - row.kernel) / row.stride + 1;
+  }
+  return s;
+}
+
+// One output element from the definition; the sum of magnitudes in `norm`.
+double ConvElement(const ConvShape& s, const float* x, const float* w, int64_t oc, int64_t oh,
+                   int64_t ow, double* norm) {
+  const int64_t icg = s.in_channels / s.groups;
+  const int64_t first = oc / (s.out_channels / s.groups) * icg;
+  double sum = 0;
+  *norm = 0;
+  for (int64_t c = 0; c < icg; ++c) {
+    for (int64_t kh = 0; kh < s.kernel[0]; ++kh) {
+      for (int64_t kw = 0; kw < s.kernel[1]; ++kw) {
+        const int64_t ih = oh * s.strides[0] + kh - s.pads_begin[0];
+        const int64_t iw = ow * s.strides[1] + kw - s.pads_begin[1];
+        if (ih < 0 || ih >= s.in[0] || iw < 0 || iw >= s.in[1]) continue;
+        const double product = double{x[((first + c) * s.in[0] + ih) * s.in[1] + iw]} *
+                               w[((oc * icg + c) * s.kernel[0] + kh) * s.kernel[1] + kw];
+        sum += product;
+        *norm += std::abs(product);
+      }
+    }
+  }
+  return sum;
+}
+
+void RunConv(benchmark::State& state, const ConvRow& row, int threads) {
+  const ConvShape s = SquareShape(row);
+  const int64_t depth = s.in_channels / s.groups * s.KernelSize();
+  Buffer x = Random(s.in_channels * s.InSize(), 1), w = Random(s.out_channels * depth, 2);
+  Buffer y = Random(s.out_channels * s.OutSize(), 3);
+  const ConvPlan plan = PlanConv(s);
+  Team team(threads);
+  Buffer packed(plan.packed_weight_bytes), workspace(ConvWorkspaceBytes(plan, threads));
+  PackConvWeights(plan, w.data(), packed.data());
+  Conv(plan, x.data(), packed.data(), nullptr, {}, y.data(), workspace.data(), team);
+  for (int64_t i = 0; i < 50; ++i) {
+    const int64_t oc = i * 7919 % s.out_channels, at = i * 104729 % s.OutSize();
+    double norm = 0;
+    const double want = ConvElement(s, x.data(), w.data(), oc, at / s.out[1], at % s.out[1], &norm);
+    if (std::abs(y.data()[oc * s.OutSize() + at] - want) >
+        static_cast<double>(depth) * 6e-8 * norm) {
+      state.SkipWithError("wrong result");
+      return;
+    }
+  }
+  for (auto _ : state) {
+    Conv(plan, x.data(), packed.data(), nullptr, {}, y.data(), workspace.data(), team);
+    benchmark::DoNotOptimize(y.data());
+  }
+  state.SetLabel(plan.name());
+  Count(state,
+        2.0 * static_cast<double>(s.out_channels * s.OutSize()) * static_cast<double>(depth));
+}
+
+constexpr ConvRow kConvRows[] = {
+    {"3-16_3x3s2_640", 1, 3, 16, 640, 3, 2},   {"16-32_3x3s2_320", 1, 16, 32, 320, 3, 2},
+    {"16-16_3x3_160", 1, 16, 16, 160, 3, 1},   {"64-64_3x3_40", 1, 64, 64, 40, 3, 1},
+    {"64-128_3x3s2_80", 1, 64, 128, 80, 3, 2}, {"128-128_3x3_40", 1, 128, 128, 40, 3, 1},
+    {"256-256_3x3_20", 1, 256, 256, 20, 3, 1}, {"384-128_1x1_40", 1, 384, 128, 40, 1, 1},
+    {"48-32_1x1_160", 1, 48, 32, 160, 1, 1},   {"32-192_1x1_28", 1, 32, 192, 28, 1, 1},
+    {"960-160_1x1_7", 1, 960, 160, 7, 1, 1},   {"320-1280_1x1_7", 1, 320, 1280, 7, 1, 1},
+    {"3-96_4x4s4_256", 1, 3, 96, 256, 4, 4},   {"64-128_1x1s2_56", 1, 64, 128, 56, 1, 2},
+    {"dw32_3x3_112", 32, 32, 32, 112, 3, 1},   {"dw96_3x3s2_112", 96, 96, 96, 112, 3, 2},
+    {"dw192_3x3_56", 192, 192, 192, 56, 3, 1}, {"dw192_3x3_28", 192, 192, 192, 28, 3, 1},
+    {"dw576_3x3_14", 576, 576, 576, 14, 3, 1}, {"dw960_3x3_7", 960, 960, 960, 7, 3, 1},
+    {"dw192_5x5_28", 192, 192, 192, 28, 5, 1},
+};
+
+void RunMaxPool(benchmark::State& state, int64_t size, int64_t kernel, int64_t stride,
+                int threads) {
+  PoolShape s{.channels = 64};
+  const int64_t pad = kernel == stride ? 0 : kernel / 2;
+  for (int i = 0; i < 2; ++i) {
+    s.in[i] = size;
+    s.kernel[i] = kernel;
+    s.strides[i] = stride;
+    s.pads_begin[i] = s.pads_end[i] = pad;
+    s.out[i] = (size + 2 * pad - kernel) / stride + 1;
+  }
+  const int64_t out = s.out[0] * s.out[1];
+  Buffer x = Random(64 * size * size, 1), y = Random(64 * out, 2);
+  Team team(threads);
+  for (auto _ : state) {
+    MaxPool(s, x.data(), y.data(), nullptr, IndexOrder::kRowMajor, team);
+    benchmark::DoNotOptimize(y.data());
+  }
+  Count(state, static_cast<double>(64 * out * kernel * kernel));
+}
+
 // --simd=NAME restricts dispatch to one target; the argument is removed.
 void ChooseTarget(int& argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
@@ -176,6 +281,22 @@ int main(int argc, char** argv) {
         RunGemm(s, row, threads);
       })->UseRealTime();
     }
+  }
+  for (const ConvRow& row : kConvRows) {
+    for (int threads : {1, 2}) {
+      const std::string name = std::string("conv/") + row.name + "/t" + std::to_string(threads);
+      benchmark::RegisterBenchmark(name.c_str(), [&row, threads](benchmark::State& s) {
+        RunConv(s, row, threads);
+      })->UseRealTime();
+    }
+  }
+  static constexpr int64_t kPools[][3] = {{20, 5, 1}, {112, 3, 2}, {80, 2, 2}};
+  for (const auto& p : kPools) {
+    const std::string name = "maxpool/64x" + std::to_string(p[0]) + "_k" + std::to_string(p[1]) +
+                             "s" + std::to_string(p[2]) + "/t1";
+    benchmark::RegisterBenchmark(name.c_str(), [&p](benchmark::State& s) {
+      RunMaxPool(s, p[0], p[1], p[2], 1);
+    })->UseRealTime();
   }
   benchmark::RunSpecifiedBenchmarks();
   return 0;

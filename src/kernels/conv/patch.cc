@@ -8,6 +8,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/copy-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace parallax::kernels {
 namespace HWY_NAMESPACE {
@@ -15,68 +17,65 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 HWY_INLINE void Fill(float value, float* to, int64_t n) {
-  const hn::ScalableTag<float> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) hn::StoreU(hn::Set(d, value), d, to + i);
-  for (; i < n; ++i) to[i] = value;
+  for (int64_t i = 0; i < n; ++i) to[i] = value;
 }
 
-// to[i] = from[i * step], i < n.
-HWY_INLINE void CopyStrided(const float* from, int64_t step, int64_t n, float* to) {
-  const hn::ScalableTag<float> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  if (step == 1) {
-    for (; i + lanes <= n; i += lanes) hn::StoreU(hn::LoadU(d, from + i), d, to + i);
-  } else if (step == 2) {
-    // Strictly less: the pair of the last element may lie past the input's end.
-    for (; i + lanes < n; i += lanes) {
-      hn::Vec<decltype(d)> even, odd;
-      hn::LoadInterleaved2(d, from + 2 * i, even, odd);
-      hn::StoreU(even, d, to + i);
+// Padded row positions [begin, end) of a column phase lie in the input, the first at `first`.
+struct ColumnClip {
+  int64_t begin = 0, end = 0, first = 0;
+};
+HWY_INLINE ColumnClip ClipColumns(const ConvAxis& a, const PatchBlock& block, int64_t phase,
+                                  int64_t width) {
+  const int64_t start = block.column * a.stride + phase - a.pad;
+  ColumnClip c;
+  c.begin = start >= 0 ? 0 : CeilDiv(-start, a.stride);
+  c.end = start >= a.in ? 0 : CeilDiv(a.in - start, a.stride);
+  c.begin = HWY_MIN(c.begin, width);
+  c.end = HWY_MAX(HWY_MIN(c.end, width), c.begin);
+  c.first = start + c.begin * a.stride;
+  return c;
+}
+
+HWY_INLINE void CopyRow(const float* row, const ColumnClip& clip, int64_t stride, int64_t width,
+                        float fill, float* to) {
+  Fill(fill, to, clip.begin);
+  const int64_t n = clip.end - clip.begin;
+  const float* from = row + clip.first;
+  if (n > 0) {
+    if (stride == 1) {
+      CopyFloats(from, n, to + clip.begin);
+    } else if (stride == 2) {
+      CopyEven(from, n, to + clip.begin);
+    } else {
+      for (int64_t i = 0; i < n; ++i) to[clip.begin + i] = from[i * stride];
     }
   }
-  for (; i < n; ++i) to[i] = from[i * step];
-}
-
-// to[i] = row[start + i * step] where that lies in [0, extent), else fill; i < n.
-HWY_INLINE void CopyRow(const float* row, int64_t extent, int64_t start, int64_t step, int64_t n,
-                        float fill, float* to) {
-  int64_t begin = start >= 0 ? 0 : CeilDiv(-start, step);
-  int64_t end = start >= extent ? 0 : CeilDiv(extent - start, step);
-  begin = HWY_MIN(begin, n);
-  end = HWY_MAX(HWY_MIN(end, n), begin);
-  Fill(fill, to, begin);
-  if (begin < end) CopyStrided(row + start + begin * step, step, end - begin, to + begin);
-  Fill(fill, to + end, n - end);
+  Fill(fill, to + clip.end, width - clip.end);
 }
 
 void CopyPatchesImpl(const PatchLayout& l, const PatchBlock& block, const float* input,
                      int64_t channels, int64_t channel_stride, float fill, float* patches) {
   const ConvAxis &depth = l.axes.depth, &rows = l.axes.rows, &columns = l.axes.columns;
   const int64_t phase_size = (l.block_rows + rows.max_shift) * l.pitch;
-  for (int64_t channel = 0; channel < channels; ++channel) {
-    const float* plane = input + channel * channel_stride;
-    float* to = patches + channel * l.channel_size;
-    for (int64_t kd = 0; kd < depth.kernel; ++kd) {
-      const int64_t id = block.depth * depth.stride + kd * depth.dilation - depth.pad;
-      // The taps [0, stride) reach every phase in the order TapOffsets counts them.
-      for (int64_t kh = 0; kh < rows.phases; ++kh) {
-        for (int64_t kw = 0; kw < columns.phases; ++kw, to += phase_size) {
-          const int64_t row_phase = rows.Phase(kh), column_phase = columns.Phase(kw);
-          const int64_t height = block.rows + rows.max_shift;
-          const int64_t width = block.columns + columns.max_shift;
-          const int64_t start = block.column * columns.stride + column_phase - columns.pad;
-          for (int64_t q = 0; q < height; ++q) {
-            const int64_t ih = (block.row + q) * rows.stride + row_phase - rows.pad;
-            if (id < 0 || id >= depth.in || ih < 0 || ih >= rows.in) {
-              Fill(fill, to + q * l.pitch, width);
-            } else {
-              CopyRow(plane + (id * rows.in + ih) * columns.in, columns.in, start, columns.stride,
-                      width, fill, to + q * l.pitch);
-            }
-          }
+  const int64_t height = block.rows + rows.max_shift;
+  const int64_t width = block.columns + columns.max_shift;
+  const int64_t slices = depth.kernel * rows.phases * columns.phases;
+  for (int64_t slice = 0; slice < slices; ++slice) {
+    // The order of TapOffsets; tap i < phases has phase i of it.
+    const int64_t kw = slice % columns.phases, kh = slice / columns.phases % rows.phases;
+    const int64_t kd = slice / (columns.phases * rows.phases);
+    const int64_t id = block.depth * depth.stride + kd * depth.dilation - depth.pad;
+    const int64_t first_row = block.row * rows.stride + rows.Phase(kh) - rows.pad;
+    const ColumnClip clip = ClipColumns(columns, block, columns.Phase(kw), width);
+    for (int64_t channel = 0; channel < channels; ++channel) {
+      const float* plane = input + channel * channel_stride + id * rows.in * columns.in;
+      float* to = patches + channel * l.channel_size + slice * phase_size;
+      for (int64_t q = 0; q < height; ++q, to += l.pitch) {
+        const int64_t ih = first_row + q * rows.stride;
+        if (id < 0 || id >= depth.in || ih < 0 || ih >= rows.in) {
+          Fill(fill, to, width);
+        } else {
+          CopyRow(plane + ih * columns.in, clip, columns.stride, width, fill, to);
         }
       }
     }

@@ -11,6 +11,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/copy-inl.h"
 #include "kernels/gemm/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -65,16 +66,14 @@ HWY_NOINLINE void ScratchTile(TileArgs t, const ColumnRun* runs, int64_t run_cou
     float* to = t.accumulate ? c : residual;
     for (int64_t r = 0; r < t.rows; ++r) {
       for (const ColumnRun* run = runs; run < runs + run_count; ++run) {
-        memcpy(to + r * width + run->column, source + r * ldc + run->c_offset,
-               static_cast<size_t>(run->length) * sizeof(float));
+        CopyFloats(source + r * ldc + run->c_offset, run->length, to + r * width + run->column);
       }
     }
     if (!t.accumulate) t.residual = residual;
   }
   if (t.column_bias != nullptr) {
     for (const ColumnRun* run = runs; run < runs + run_count; ++run) {
-      memcpy(bias + run->column, t.column_bias + run->c_offset,
-             static_cast<size_t>(run->length) * sizeof(float));
+      CopyFloats(t.column_bias + run->c_offset, run->length, bias + run->column);
     }
     t.column_bias = bias;
   }
@@ -83,9 +82,7 @@ HWY_NOINLINE void ScratchTile(TileArgs t, const ColumnRun* runs, int64_t run_cou
   CallTile(t, vectors);
   for (int64_t r = 0; r < t.rows; ++r) {
     for (const ColumnRun* run = runs; run < runs + run_count; ++run) {
-      const float* from = c + r * width + run->column;
-      float* to = target + r * ldc + run->c_offset;
-      for (int64_t j = 0; j < run->length; ++j) to[j] = from[j];
+      CopyFloats(c + r * width + run->column, run->length, target + r * ldc + run->c_offset);
     }
   }
 }

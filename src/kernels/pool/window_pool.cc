@@ -12,6 +12,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/copy-inl.h"
+
 #ifndef PARALLAX_KERNELS_POOL_WINDOW_POOL_CC_
 #define PARALLAX_KERNELS_POOL_WINDOW_POOL_CC_
 namespace parallax::kernels {
@@ -75,8 +77,7 @@ void MaxBlock(const WindowArgs& a) {
   CombineTaps(a, -std::numeric_limits<float>::infinity(), MaxOf());
   const int64_t width = a.layout->axes.columns.out;
   for (int64_t r = 0; r < a.block.rows; ++r) {
-    const float* from = a.line + r * a.layout->pitch;
-    for (int64_t c = 0; c < a.block.columns; ++c) a.out[r * width + c] = from[c];
+    CopyFloats(a.line + r * a.layout->pitch, a.block.columns, a.out + r * width);
   }
 }
 
