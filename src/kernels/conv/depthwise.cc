@@ -2,6 +2,7 @@
 
 #include "base/checked.h"
 #include "kernels/conv/conv_paths.h"
+#include "kernels/conv/depthwise_direct.h"
 #include "kernels/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -164,6 +165,9 @@ void RunDepthwise(const ConvPlan& plan, const ConvArgs& args, Team& team) {
   const int64_t row_tasks = CeilDiv(axes.rows.out, plan.rows_per_task);
   const int64_t column_tasks = CeilDiv(axes.columns.out, plan.columns_per_task);
   const int64_t channel_tasks = CeilDiv(s.out_channels, plan.channels_per_task);
+  // The planes at either end of the input are left to patches: nothing past it may be read.
+  const bool direct = column_tasks == 1 && HasDirectPlane(axes);
+  const PlaneReach reach = DirectPlaneReach(axes);
 
   team.Run(s.batch * channel_tasks * row_tasks * column_tasks, [&](int64_t task, int worker) {
     DepthwiseArgs a;
@@ -186,18 +190,36 @@ void RunDepthwise(const ConvPlan& plan, const ConvArgs& args, Team& team) {
     a.line = patch + layout.channel_size + Slack();
     int64_t copied = -1;
     for (int64_t oc = first; oc < last; ++oc) {
-      const int64_t ic = oc / multiplier;
-      if (ic != copied) {
-        CopyPatches(layout, a.block, args.input + (image * s.in_channels + ic) * in_size, 1,
-                    in_size, 0.0f, patch);
-        copied = ic;
-      }
+      const int64_t ic = image * s.in_channels + oc / multiplier;
       const int64_t at = (image * s.out_channels + oc) * out_size + a.block.row * axes.columns.out +
                          a.block.column;
       a.weights = args.packed + oc * taps;
       a.bias = args.bias != nullptr ? args.bias[oc] : 0.0f;
       a.residual = args.epilogue.residual != nullptr ? args.epilogue.residual + at : nullptr;
       a.out = args.output + at;
+      if (direct && ic * in_size >= reach.before &&
+          ic * in_size + reach.after <= s.batch * s.in_channels * in_size) {
+        DirectPlane(axes, {.plane = args.input + ic * in_size,
+                           .in_rows = axes.rows.in,
+                           .in_columns = axes.columns.in,
+                           .pad_row = axes.rows.pad,
+                           .pad_column = axes.columns.pad,
+                           .out_columns = axes.columns.out,
+                           .row = a.block.row,
+                           .rows = a.block.rows,
+                           .weights = a.weights,
+                           .bias = a.bias,
+                           .clamp = a.clamp,
+                           .lo = a.lo,
+                           .hi = a.hi,
+                           .residual = a.residual,
+                           .out = a.out});
+        continue;
+      }
+      if (ic != copied) {
+        CopyPatches(layout, a.block, args.input + ic * in_size, 1, in_size, 0.0f, patch);
+        copied = ic;
+      }
       HWY_DYNAMIC_DISPATCH(DepthwiseBlock)(a);
     }
   });
