@@ -90,11 +90,12 @@ void CutTasks(GemmPlan& plan, const TileGeometry& tile) {
                                        std::max<int64_t>(1, s.m / min_rows));
   plan.rows_per_task = RoundUp(CeilDiv(s.m, plan.row_tasks), tile.rows);
   plan.row_tasks = CeilDiv(s.m, plan.rows_per_task);
-  // Few rows: narrower columns, down to one tile.
+  // Few rows: narrower columns, down to one tile, or to the four that one row takes together.
+  const int64_t narrowest = s.m == 1 ? 4 * tile.columns : tile.columns;
   plan.column_tasks =
       std::max(plan.column_tasks,
-               std::min(CeilDiv(want, plan.batch * plan.row_tasks), CeilDiv(s.n, tile.columns)));
-  plan.columns_per_task = RoundUp(CeilDiv(s.n, plan.column_tasks), tile.columns);
+               std::min(CeilDiv(want, plan.batch * plan.row_tasks), CeilDiv(s.n, narrowest)));
+  plan.columns_per_task = RoundUp(CeilDiv(s.n, plan.column_tasks), narrowest);
   plan.column_tasks = CeilDiv(s.n, plan.columns_per_task);
   if (plan.row_tasks * plan.column_tasks == 1) {
     plan.entries_per_task = std::clamp<int64_t>(

@@ -12,6 +12,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/copy-inl.h"
+#include "kernels/gemm/row_tile-inl.h"
 #include "kernels/gemm/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -186,6 +187,17 @@ void PanelTaskImpl(const PanelTask& task) {
         p.tile.c = task.out.c + at;
         if (task.out.residual != nullptr) p.tile.residual = task.out.residual + at;
         if (task.out.column_bias != nullptr) p.tile.column_bias = task.out.column_bias + n;
+        const int64_t across = kRowPanels * g.columns;
+        if (task.rows == 1 && task.b_panels && n + across <= task.columns) {
+          if (p.a_panel_k > 0) {  // a panel of one row is that row
+            p.tile.a += p.a_k0;
+            p.tile.a_k = 1;
+            p.a_panel_k = p.a_k0 = 0;
+          }
+          RowTile(p.tile, g.columns * task.k);
+          p.columns = across;
+          continue;
+        }
         PanelImpl(p);
       }
     }
