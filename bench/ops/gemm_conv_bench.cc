@@ -224,6 +224,34 @@ constexpr ConvRow kConvRows[] = {
     {"dw192_5x5_28", 192, 192, 192, 28, 5, 1},
 };
 
+void RunConvTranspose(benchmark::State& state, const ConvRow& row, int threads) {
+  ConvShape s = SquareShape(row);
+  for (int i = 0; i < 2; ++i) {
+    s.out[i] = (s.in[i] - 1) * s.strides[i] + s.kernel[i] - 2 * s.pads_begin[i];
+  }
+  Buffer x = Random(s.in_channels * s.InSize(), 1);
+  Buffer w = Random(s.in_channels * s.out_channels * s.KernelSize(), 2);
+  Buffer y = Random(s.out_channels * s.OutSize(), 3);
+  const ConvTransposePlan plan = PlanConvTranspose(s);
+  Team team(threads);
+  Buffer packed(plan.packed_weight_bytes);
+  Buffer workspace(ConvTransposeWorkspaceBytes(plan, threads));
+  PackConvTransposeWeights(plan, w.data(), packed.data());
+  for (auto _ : state) {
+    ConvTranspose(plan, x.data(), packed.data(), nullptr, {}, y.data(), workspace.data(), team);
+    benchmark::DoNotOptimize(y.data());
+  }
+  state.SetLabel(plan.name());
+  Count(state, 2.0 * static_cast<double>(s.out_channels * s.InSize()) *
+                   static_cast<double>(s.in_channels * s.KernelSize()));
+}
+
+constexpr ConvRow kTransposeRows[] = {
+    {"64-64_2x2s2_80", 1, 64, 64, 80, 2, 2},
+    {"24-1_2x2s2_320", 1, 24, 1, 320, 2, 2},
+    {"128-64_4x4s2_40", 1, 128, 64, 40, 4, 2},
+};
+
 void RunMaxPool(benchmark::State& state, int64_t size, int64_t kernel, int64_t stride,
                 int threads) {
   PoolShape s{.channels = 64};
@@ -287,6 +315,15 @@ int main(int argc, char** argv) {
       const std::string name = std::string("conv/") + row.name + "/t" + std::to_string(threads);
       benchmark::RegisterBenchmark(name.c_str(), [&row, threads](benchmark::State& s) {
         RunConv(s, row, threads);
+      })->UseRealTime();
+    }
+  }
+  for (const ConvRow& row : kTransposeRows) {
+    for (int threads : {1, 2}) {
+      const std::string name =
+          std::string("conv_transpose/") + row.name + "/t" + std::to_string(threads);
+      benchmark::RegisterBenchmark(name.c_str(), [&row, threads](benchmark::State& s) {
+        RunConvTranspose(s, row, threads);
       })->UseRealTime();
     }
   }
