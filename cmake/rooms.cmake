@@ -12,6 +12,10 @@ function(parallax_flags target scope)
   if(NOT scope STREQUAL "INTERFACE")
     target_compile_options(${target} PRIVATE ${PARALLAX_WARNINGS})
   endif()
+  # Coverage guides the fuzzer; kernels see only shapes that were checked before.
+  if(PARALLAX_FUZZ AND NOT target STREQUAL "parallax_kernels")
+    target_compile_options(${target} ${scope} -fsanitize=fuzzer-no-link)
+  endif()
   if(PARALLAX_SANITIZE)
     target_compile_options(${target} ${scope} -fsanitize=${PARALLAX_SANITIZE} -fno-omit-frame-pointer
                            -fno-sanitize-recover=all)
