@@ -18,5 +18,6 @@ set(ENV{PKG_CONFIG_LIBDIR} /usr/lib/${triple}/pkgconfig:/usr/share/pkgconfig)
 set(ONNX_PROTO_LIBRARY /usr/lib/${triple}/libonnx_proto.so.1 CACHE FILEPATH "ONNX schema for ${triple}")
 
 # `max` has NEON and SVE, so that every SIMD target of the kernels can be tested. ctest and the
-# discovery of tests go through it; no binfmt entry is needed.
-set(CMAKE_CROSSCOMPILING_EMULATOR /usr/bin/qemu-aarch64-static;-cpu;max;-L;/usr/${triple})
+# discovery of tests go through it; no binfmt entry is needed. No -L: the loader must be the one that
+# belongs to the libraries above, not that of the cross-compiler (threads hang on a mixture).
+set(CMAKE_CROSSCOMPILING_EMULATOR /usr/bin/qemu-aarch64-static;-cpu;max)
