@@ -9,8 +9,8 @@ namespace parallax::kernels {
 namespace {
 
 // Products summed before C is stored: channels of the block times taps. A's panel of that depth,
-// 8 * 384 * 4 = 12 KB, shares L1 with the rows of the patches that one panel of columns reads.
-constexpr int64_t kBlockDepth = 384;
+// 8 * 512 * 4 = 16 KB, shares L1 with the rows of the patches that one panel of columns reads.
+constexpr int64_t kBlockDepth = 512;
 // Patches of one block of channels stay in L2.
 constexpr int64_t kPatchBytes = 192 << 10;
 // Columns of one task: several tiles wide, and not many times more.
