@@ -28,7 +28,8 @@ double Coordinate(CoordinateMode mode, const ResizeAxis& axis, int64_t in, int64
     case CoordinateMode::kAsymmetric:
       return at / axis.scale;
     case CoordinateMode::kAlignCorners:
-      return out > 1 ? at * (in_extent - 1) / (out_extent - 1) : 0;
+      // ONNX's reference takes the resized length before it is rounded to an extent.
+      return out > 1 ? at * (in_extent - 1) / (in_extent * axis.scale - 1) : 0;
     case CoordinateMode::kTfCropAndResize:
       if (out <= 1) return 0.5 * (axis.roi_start + axis.roi_end) * (in_extent - 1);
       return axis.roi_start * (in_extent - 1) +
