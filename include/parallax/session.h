@@ -30,8 +30,8 @@
 namespace parallax::api {
 
 struct SessionOptions {
-  int threads = 0;             // 0: the CPUs this process may use
-  std::string allow_external;  // one more folder that external weights may lie in
+  int threads = 0;                  // 0: the CPUs this process may use
+  std::string allow_external = {};  // one more folder that external weights may lie in
 };
 
 struct ValueInfo {
