@@ -33,7 +33,7 @@ enum class ConvAlgorithm : uint8_t {
   kEmpty,         // no output element
   kPointwise,     // 1x1, stride 1, no padding: a plain GEMM on the input
   kImplicitGemm,  // rank 1..3: input patches go straight into GEMM panels
-  kDepthwise,     // one channel in and out per group, rank 1 or 2: direct, vectorised along rows
+  kDepthwise,     // one channel in, up to four out per group, rank 1 or 2: vectorised along rows
   kDirect,        // anything else: the formula, scalar
 };
 

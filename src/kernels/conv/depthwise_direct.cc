@@ -1,5 +1,7 @@
 #include "kernels/conv/depthwise_direct.h"
 
+#include <utility>
+
 #include "base/checked.h"
 #include "kernels/targets.h"
 
@@ -104,37 +106,42 @@ HWY_INLINE void AddRow(const float* weights, V x0, V x1, V x2, V x3, V x4, V& su
 template <int kKernel, int kStride, int kRow>
 HWY_INLINE void AddInputRow(const DirectPlaneArgs& a, int64_t first_row, int64_t c, M m0, M m1,
                             M m2, M m3, M m4, V& s0, V& s1, V& s2, V& s3) {
-  if constexpr (kRow < 3 * kStride + kKernel) {
-    const int64_t ih = first_row + kRow;
-    if (ih < 0 || ih >= a.in_rows) return;
-    const D d;
-    const float* from = a.plane + ih * a.in_columns + c * kStride - a.pad_column;
-    V x0, x1, x2, x3, x4;
-    if constexpr (kStride == 1) {
-      x0 = hn::LoadU(d, from);
-      x1 = hn::LoadU(d, from + 1);
-      x2 = hn::LoadU(d, from + 2);
-      x3 = kKernel == 5 ? hn::LoadU(d, from + 3) : x2;
-      x4 = kKernel == 5 ? hn::LoadU(d, from + 4) : x2;
-    } else {
-      hn::LoadInterleaved2(d, from, x0, x1);
-      hn::LoadInterleaved2(d, from + 2, x2, x3);
-      x4 = x3;
-      V unused;
-      if constexpr (kKernel == 5) hn::LoadInterleaved2(d, from + 4, x4, unused);
-    }
-    x0 = hn::IfThenElseZero(m0, x0);
-    x1 = hn::IfThenElseZero(m1, x1);
-    x2 = hn::IfThenElseZero(m2, x2);
-    if constexpr (kKernel == 5) {
-      x3 = hn::IfThenElseZero(m3, x3);
-      x4 = hn::IfThenElseZero(m4, x4);
-    }
-    AddRow<kKernel, kRow>(a.weights, x0, x1, x2, x3, x4, s0);
-    AddRow<kKernel, kRow - kStride>(a.weights, x0, x1, x2, x3, x4, s1);
-    AddRow<kKernel, kRow - 2 * kStride>(a.weights, x0, x1, x2, x3, x4, s2);
-    AddRow<kKernel, kRow - 3 * kStride>(a.weights, x0, x1, x2, x3, x4, s3);
+  const int64_t ih = first_row + kRow;
+  if (ih < 0 || ih >= a.in_rows) return;
+  const D d;
+  const float* from = a.plane + ih * a.in_columns + c * kStride - a.pad_column;
+  V x0, x1, x2, x3, x4;
+  if constexpr (kStride == 1) {
+    x0 = hn::LoadU(d, from);
+    x1 = hn::LoadU(d, from + 1);
+    x2 = hn::LoadU(d, from + 2);
+    x3 = kKernel == 5 ? hn::LoadU(d, from + 3) : x2;
+    x4 = kKernel == 5 ? hn::LoadU(d, from + 4) : x2;
+  } else {
+    hn::LoadInterleaved2(d, from, x0, x1);
+    hn::LoadInterleaved2(d, from + 2, x2, x3);
+    x4 = x3;
+    V unused;
+    if constexpr (kKernel == 5) hn::LoadInterleaved2(d, from + 4, x4, unused);
   }
+  x0 = hn::IfThenElseZero(m0, x0);
+  x1 = hn::IfThenElseZero(m1, x1);
+  x2 = hn::IfThenElseZero(m2, x2);
+  if constexpr (kKernel == 5) {
+    x3 = hn::IfThenElseZero(m3, x3);
+    x4 = hn::IfThenElseZero(m4, x4);
+  }
+  AddRow<kKernel, kRow>(a.weights, x0, x1, x2, x3, x4, s0);
+  AddRow<kKernel, kRow - kStride>(a.weights, x0, x1, x2, x3, x4, s1);
+  AddRow<kKernel, kRow - 2 * kStride>(a.weights, x0, x1, x2, x3, x4, s2);
+  AddRow<kKernel, kRow - 3 * kStride>(a.weights, x0, x1, x2, x3, x4, s3);
+}
+
+template <int kKernel, int kStride, int... kRows>
+HWY_INLINE void AddInputRows(std::integer_sequence<int, kRows...>, const DirectPlaneArgs& a,
+                             int64_t first_row, int64_t c, M m0, M m1, M m2, M m3, M m4, V& s0,
+                             V& s1, V& s2, V& s3) {
+  (AddInputRow<kKernel, kStride, kRows>(a, first_row, c, m0, m1, m2, m3, m4, s0, s1, s2, s3), ...);
 }
 
 // All rows of the block at one vector of columns.
@@ -148,12 +155,9 @@ HWY_INLINE void DirectColumns(const DirectPlaneArgs& a, int64_t c) {
   for (int64_t r = 0; r < a.rows; r += 4) {
     const int64_t row = (a.row + r) * kStride - a.pad_row;
     V s0 = hn::Set(d, a.bias), s1 = s0, s2 = s0, s3 = s0;
-#define PX_ROW(i) AddInputRow<kKernel, kStride, i>(a, row, c, m0, m1, m2, m3, m4, s0, s1, s2, s3);
-    PX_ROW(0)
-    PX_ROW(1)
-    PX_ROW(2) PX_ROW(3) PX_ROW(4) PX_ROW(5) PX_ROW(6) PX_ROW(7) PX_ROW(8) PX_ROW(9) PX_ROW(10)
-#undef PX_ROW
-        StoreRows(a, r, c, s0, s1, s2, s3);
+    AddInputRows<kKernel, kStride>(std::make_integer_sequence<int, 3 * kStride + kKernel>(), a, row,
+                                   c, m0, m1, m2, m3, m4, s0, s1, s2, s3);
+    StoreRows(a, r, c, s0, s1, s2, s3);
   }
 }
 
