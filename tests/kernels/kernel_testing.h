@@ -35,6 +35,12 @@ void ForEachTarget(F&& f) {
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
+// A team of 1 to 4, made once: starting threads costs more than most tests.
+inline Team& SharedTeam(int size) {
+  static Team teams[4] = {Team(1), Team(2), Team(3), Team(4)};
+  return teams[size - 1];
+}
+
 // Runs f(team, out) with teams of 1 to 4 on fresh outputs of `bytes` bytes, checks that all agree
 // bit for bit and that nothing past the end was written; returns the output.
 template <class T, class F>
@@ -42,9 +48,8 @@ std::vector<T> RunTeams(size_t elements, F&& f) {
   constexpr size_t kGuard = 64;
   std::vector<T> first;
   for (int size : {1, 2, 3, 4}) {
-    Team team(size);
     std::vector<unsigned char> bytes(elements * sizeof(T) + kGuard, 0xa5);
-    f(team, reinterpret_cast<T*>(bytes.data()));
+    f(SharedTeam(size), reinterpret_cast<T*>(bytes.data()));
     for (size_t i = 0; i < kGuard; ++i) {
       EXPECT_EQ(bytes[elements * sizeof(T) + i], 0xa5) << "written past the end, team " << size;
     }
