@@ -1,5 +1,6 @@
-// Runs every row of tests/ops/*.cases: with inputs constant and not, on every SIMD target, with 1 to
-// 3 threads (same bits), and with every allocation failing in turn. Every operator must have cases.
+// Runs every row of tests/ops/*.cases: with inputs constant and not, on every SIMD target, with 1
+// to 3 threads (same bits), and with every allocation failing in turn. Every operator must have
+// cases.
 #include <hwy/highway.h>
 
 #include <algorithm>
@@ -91,7 +92,8 @@ void CheckResults(const OpCase& c, const std::vector<Tensor>& found) {
   }
 }
 
-void CheckSame(const std::vector<Tensor>& a, const std::vector<Tensor>& b, const std::string& what) {
+void CheckSame(const std::vector<Tensor>& a, const std::vector<Tensor>& b,
+               const std::string& what) {
   ASSERT_EQ(a.size(), b.size());
   for (size_t i = 0; i < a.size(); ++i) {
     EXPECT_TRUE(SameBits(a[i], b[i])) << what << ", output " << i;
@@ -119,8 +121,8 @@ void RunNodeCase(const OpCase& c) {
       if (!(*one)[i].defined()) continue;
       // Targets sum in other orders: 2e-5 of the largest value covers dot products of the few
       // hundred terms that cases have.
-      const double tolerance = c.tolerance.value_or(
-          std::max(2e-5, 4 * UnitRoundoff((*one)[i].dtype())));
+      const double tolerance =
+          c.tolerance.value_or(std::max(2e-5, 4 * UnitRoundoff((*one)[i].dtype())));
       EXPECT_EQ(Difference((*one)[i], (*base)[i], tolerance), "") << name << ", output " << i;
     }
     for (int threads = c.bench ? 2 : 1; threads <= (c.bench ? 2 : 3); ++threads) {
@@ -134,8 +136,8 @@ void RunNodeCase(const OpCase& c) {
         // A packed constant may take another path, with another order of summation.
         for (size_t i = 0; i < other->size(); ++i) {
           if (!(*other)[i].defined()) continue;
-          const double tolerance = c.tolerance.value_or(
-              std::max(2e-5, 4 * UnitRoundoff((*one)[i].dtype())));
+          const double tolerance =
+              c.tolerance.value_or(std::max(2e-5, 4 * UnitRoundoff((*one)[i].dtype())));
           EXPECT_EQ(Difference((*other)[i], (*one)[i], tolerance), "")
               << name << ", constant inputs, output " << i;
         }
@@ -254,10 +256,9 @@ bool RegisterCases() {
       return false;
     }
     for (OpCase& c : *cases) {
-      ::testing::RegisterTest(
-          ("ops_" + file.stem().string()).c_str(), fmt::format("line_{}", c.line).c_str(), nullptr,
-          nullptr, file.c_str(), c.line,
-          [c]() -> CaseTest* { return new CaseTest(c); });
+      ::testing::RegisterTest(("ops_" + file.stem().string()).c_str(),
+                              fmt::format("line_{}", c.line).c_str(), nullptr, nullptr,
+                              file.c_str(), c.line, [c]() -> CaseTest* { return new CaseTest(c); });
     }
   }
   return true;
