@@ -95,8 +95,8 @@ double Tolerance(DType d) { return std::max(1e-4, 4 * UnitRoundoff(d)); }
 
 // Cases whose data break what their own model declares.
 std::optional<std::string> BrokenCase(const std::string& name) {
-  if (name == "test_castlike_BFLOAT16_to_FLOAT_expanded" ||
-      name == "test_castlike_FLOAT_to_BFLOAT16_expanded") {
+  if (name.starts_with("test_castlike_BFLOAT16_to_FLOAT") ||
+      name.starts_with("test_castlike_FLOAT_to_BFLOAT16")) {
     return "feeds one element to an input declared [3,4]";
   }
   return std::nullopt;
