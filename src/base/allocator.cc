@@ -5,6 +5,7 @@
 namespace parallax {
 namespace {
 
+// Stateless: one shared instance is as good as any.
 class HeapAllocator final : public Allocator {
  public:
   void* Allocate(size_t bytes) noexcept override {
@@ -18,7 +19,7 @@ class HeapAllocator final : public Allocator {
 }  // namespace
 
 Allocator& SystemAllocator() {
-  static HeapAllocator heap;  // stateless
+  static HeapAllocator heap;  // hidden-global ok: it has no state
   return heap;
 }
 

@@ -232,7 +232,8 @@ constexpr const char* kMixed = R"(g (float[N,8] x) => (float[N,8] y, int64[2,K] 
 
 std::vector<float> Ramp(int64_t rows) {
   std::vector<float> v;
-  for (int64_t i = 0; i < rows * 8; ++i) v.push_back(static_cast<float>(std::sin(static_cast<double>(i) * 0.7)));
+  for (int64_t i = 0; i < rows * 8; ++i)
+    v.push_back(static_cast<float>(std::sin(static_cast<double>(i) * 0.7)));
   return v;
 }
 

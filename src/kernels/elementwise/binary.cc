@@ -5,6 +5,7 @@
 #include "kernels/elementwise/binary_row.h"
 #include "kernels/elementwise/broadcast_run.h"
 #include "kernels/elementwise/cast.h"
+#include "kernels/move/words.h"
 
 namespace parallax::kernels {
 namespace {
@@ -40,6 +41,25 @@ void HalfRow(BinaryRow row, DType dtype, const uint16_t* a, bool step_a, const u
   }
 }
 
+// Plans of short rows, by blocks packed to vectors on both sides.
+template <class T>
+void PackedRows(BinaryRow row, const BroadcastPlan& plan, const T* a, const T* b, std::byte* out,
+                size_t out_size, Team& team) {
+  const bool whole_a = IsWhole(plan, 0);
+  const bool whole_b = IsWhole(plan, 1);
+  ForRanges(plan.elements, kTaskElements, team, [&](int64_t begin, int64_t end) {
+    T x[kHalfBlock];
+    T y[kHalfBlock];
+    for (int64_t i = begin; i < end; i += kHalfBlock) {
+      const int64_t n = std::min(kHalfBlock, end - i);
+      if (!whole_a) PackOperand(plan, 0, a, i, n, x);
+      if (!whole_b) PackOperand(plan, 1, b, i, n, y);
+      row(whole_a ? a + i : x, true, whole_b ? b + i : y, true,
+          out + static_cast<size_t>(i) * out_size, n);
+    }
+  });
+}
+
 }  // namespace
 
 bool BinarySupports(BinaryOp op, DType dtype) {
@@ -59,6 +79,12 @@ void Binary(BinaryOp op, DType dtype, const BroadcastPlan& plan, const void* a, 
   const bool step_b = plan.stride[1][last] != 0;
   const size_t size = SizeOf(dtype);
   const size_t out_size = IsComparison(op) ? 1 : size;
+  if (plan.rank > 1 && plan.extent[last] < kShortRow && !IsHalf(dtype)) {
+    return DispatchSize(size, [&]<class T>() {
+      PackedRows(row, plan, static_cast<const T*>(a), static_cast<const T*>(b),
+                 static_cast<std::byte*>(out), out_size, team);
+    });
+  }
   ForBroadcastRows(plan, team, [&](int64_t at, const std::array<int64_t, 2>& offset, int64_t n) {
     const std::byte* x = static_cast<const std::byte*>(a) + static_cast<size_t>(offset[0]) * size;
     const std::byte* y = static_cast<const std::byte*>(b) + static_cast<size_t>(offset[1]) * size;

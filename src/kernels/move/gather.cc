@@ -45,6 +45,10 @@ void Gather(size_t elem_size, int64_t outer, int64_t axis, int64_t inner, DType 
       ForRanges(outer * n, RowsPerTask(inner), team, [&](int64_t begin, int64_t end) {
         int64_t j = begin % n;
         const T* block = src + begin / n * axis * inner;
+        if (inner == 1 && end - begin <= n - j) {
+          for (int64_t r = begin; r < end; ++r) dst[r] = block[Wrapped(idx[j + r - begin], axis)];
+          return;
+        }
         for (int64_t r = begin; r < end; ++r) {
           CopyRun(block + Wrapped(idx[j], axis) * inner, dst + r * inner, inner);
           if (++j == n) {

@@ -74,12 +74,12 @@ void CopyRows(const CopyPlan& plan, const T* src, T* dst, Team& team) {
 }
 
 // The loop of src step 1 when the last loop (dst step 1) has another; -1 when there is none, or
-// where either is too short for tiles to pay.
+// where tiles have nothing to give.
 int TileLoop(const CopyPlan& plan) {
   const size_t last = static_cast<size_t>(plan.rank) - 1;
-  if (plan.dst_stride[last] != 1 || plan.src_stride[last] == 0 || plan.extent[last] < 4) return -1;
+  if (plan.dst_stride[last] != 1 || plan.src_stride[last] == 0) return -1;
   for (size_t r = 0; r < last; ++r) {
-    if (plan.src_stride[r] == 1) return plan.extent[r] >= 4 ? static_cast<int>(r) : -1;
+    if (plan.src_stride[r] == 1) return plan.src_stride[last] == 1 ? -1 : static_cast<int>(r);
   }
   return -1;
 }
@@ -102,19 +102,23 @@ void CopyTiles(const CopyPlan& plan, size_t loop, const T* src, T* dst, Team& te
   const int64_t cols = plan.extent[loop];
   const int64_t src_step = plan.src_stride[last];
   const int64_t dst_step = plan.dst_stride[loop];
-  const int64_t row_tiles = CeilDiv(rows, kTileSide);
-  const int64_t tiles = row_tiles * CeilDiv(cols, kTileSide);
-  const int64_t grain = std::max<int64_t>(1, kTaskElements / (kTileSide * kTileSide));
+  // Square tiles, drawn out along one side where the other is short.
+  constexpr int64_t kSide = kTileSide<T>;
+  const int64_t row_side = cols < kSide ? kSide * kSide / cols : kSide;
+  const int64_t col_side = rows < kSide ? kSide * kSide / rows : kSide;
+  const int64_t row_tiles = CeilDiv(rows, row_side);
+  const int64_t tiles = row_tiles * CeilDiv(cols, col_side);
+  const int64_t grain = std::max<int64_t>(1, kTaskElements / (kSide * kSide));
   ForRanges(count * tiles, grain, team, [&](int64_t begin, int64_t end) {
     Odometer at{outer, static_cast<size_t>(outer.rank)};
     at.Seek(begin / tiles);
     for (int64_t i = begin; i < end; ++i) {
       const int64_t tile = i % tiles;
       if (tile == 0 && i != begin) at.Next();
-      const int64_t l = tile % row_tiles * kTileSide;
-      const int64_t j = tile / row_tiles * kTileSide;
+      const int64_t l = tile % row_tiles * row_side;
+      const int64_t j = tile / row_tiles * col_side;
       TransposeTile(src + at.src + l * src_step + j, src_step, dst + at.dst + j * dst_step + l,
-                    dst_step, std::min(kTileSide, rows - l), std::min(kTileSide, cols - j));
+                    dst_step, std::min(row_side, rows - l), std::min(col_side, cols - j));
     }
   });
 }

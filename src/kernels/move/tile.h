@@ -11,9 +11,11 @@
 
 namespace parallax::kernels {
 
-// Side of the square that StridedCopy hands over: 32 x 32 x 4 bytes twice fill a quarter of a 32
-// KiB L1, and a row is two cache lines of 4-byte elements.
-inline constexpr int64_t kTileSide = 32;
+// Side of the square that StridedCopy hands over: one cache line of elements, so that every line of
+// either side is used whole while it is in L1, even where a row step that is a power of two maps
+// all rows to a few sets.
+template <class T>
+inline constexpr int64_t kTileSide = 64 / sizeof(T);
 
 namespace tile_internal {
 

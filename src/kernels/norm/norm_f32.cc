@@ -19,9 +19,54 @@ HWY_BEFORE_NAMESPACE();
 namespace parallax::kernels {
 namespace HWY_NAMESPACE {
 
-void ExpShiftedTarget(const float* in, float* out, size_t n, float shift) {
-  Map(in, out, n,
-      [shift](auto d, auto x) HWY_ATTR { return Exp(d, hn::Sub(x, hn::Set(d, shift))); });
+// One line, n > 0. The tail lives in a buffer of its own, padded with -infinity, whose exponential
+// is 0. Max may lose a NaN here: the sum still has it, and with it every element of the line.
+void SoftmaxRowTarget(const float* in, float* out, size_t n) {
+  const hn::ScalableTag<float> d;
+  const size_t lanes = hn::Lanes(d);
+  const size_t body = n - n % lanes;
+  HWY_ALIGN float buffer[hn::MaxLanes(d)];
+  hn::Store(hn::Set(d, -std::numeric_limits<float>::infinity()), d, buffer);
+  std::memcpy(buffer, in + body, (n - body) * sizeof(float));
+  auto tail = hn::Load(d, buffer);
+
+  auto max = tail;
+  for (size_t i = 0; i < body; i += lanes) max = hn::Max(max, hn::LoadU(d, in + i));
+  max = hn::MaxOfLanes(d, max);
+
+  double sum = 0;
+  for (size_t begin = 0; begin < body; begin += kSumRun) {
+    const size_t end = HWY_MIN(body, begin + kSumRun);
+    auto s0 = hn::Zero(d);
+    auto s1 = hn::Zero(d);
+    size_t i = begin;
+    for (; i + 2 * lanes <= end; i += 2 * lanes) {
+      const auto e0 = Exp(d, hn::Sub(hn::LoadU(d, in + i), max));
+      const auto e1 = Exp(d, hn::Sub(hn::LoadU(d, in + i + lanes), max));
+      hn::StoreU(e0, d, out + i);
+      hn::StoreU(e1, d, out + i + lanes);
+      s0 = hn::Add(s0, e0);
+      s1 = hn::Add(s1, e1);
+    }
+    for (; i < end; i += lanes) {
+      const auto e = Exp(d, hn::Sub(hn::LoadU(d, in + i), max));
+      hn::StoreU(e, d, out + i);
+      s0 = hn::Add(s0, e);
+    }
+    sum += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, hn::Add(s0, s1))));
+  }
+  if (body < n) {
+    tail = Exp(d, hn::Sub(tail, max));
+    sum += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, tail)));
+  }
+
+  const auto factor = hn::Set(d, static_cast<float>(1 / sum));
+  for (size_t i = 0; i < body; i += lanes) {
+    hn::StoreU(hn::Mul(hn::LoadU(d, out + i), factor), d, out + i);
+  }
+  if (body == n) return;
+  hn::Store(hn::Mul(tail, factor), d, buffer);
+  std::memcpy(out + body, buffer, (n - body) * sizeof(float));
 }
 
 void AffineTarget(const float* in, float* out, size_t n, float shift, float scale, float offset) {
@@ -110,7 +155,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace parallax::kernels {
 
-HWY_EXPORT(ExpShiftedTarget);
+HWY_EXPORT(SoftmaxRowTarget);
 HWY_EXPORT(AffineTarget);
 HWY_EXPORT(ExpRowsTarget);
 HWY_EXPORT(NormalizeTarget);
@@ -121,14 +166,12 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 
 void SoftmaxRowF32(SoftmaxKind kind, const float* in, float* out, int64_t n) {
   const size_t count = static_cast<size_t>(n);
-  const float max = ExtremeF32(Extreme::kMax, in, n, -kInf);
   if (kind == SoftmaxKind::kLogSoftmax) {
+    const float max = ExtremeF32(Extreme::kMax, in, n, -kInf);
     const double log = std::log(SumExpF32(in, n, max));
     return HWY_DYNAMIC_DISPATCH(AffineTarget)(in, out, count, max, 1.0f, static_cast<float>(-log));
   }
-  HWY_DYNAMIC_DISPATCH(ExpShiftedTarget)(in, out, count, max);
-  const double sum = SumF32(SumTerm::kValue, out, n);
-  HWY_DYNAMIC_DISPATCH(AffineTarget)(out, out, count, 0.0f, static_cast<float>(1 / sum), 0.0f);
+  HWY_DYNAMIC_DISPATCH(SoftmaxRowTarget)(in, out, count);
 }
 
 void SoftmaxColumnsF32(SoftmaxKind kind, const float* in, float* out, int64_t axis, int64_t stride,

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "kernels/elementwise/split.h"
+#include "kernels/move/words.h"
 #include "kernels/reduce/reducer.h"
 
 namespace parallax::kernels {
@@ -95,6 +96,28 @@ void Take(const Reducer& reducer, const Walk& w, const std::byte* in, int64_t be
   }
 }
 
+// Rows of at most kShortRun inputs each: blocks of them are transposed, then reduced as columns.
+constexpr int64_t kShortRun = 16;
+
+template <class T>
+void ReduceShortRows(const Reducer& reducer, const T* in, int64_t rows, int64_t run, std::byte* out,
+                     Team& team) {
+  constexpr int64_t kBlock = 64;
+  ForRanges(rows, RoundUp(RowsPerTask(run), kBlock), team, [&](int64_t begin, int64_t end) {
+    T columns[kBlock * kShortRun];
+    alignas(16) std::byte acc[static_cast<size_t>(kBlock) * kMaxAccSize];
+    for (int64_t r = begin; r < end; r += kBlock) {
+      const int64_t n = std::min(kBlock, end - r);
+      for (int64_t k = 0; k < run; ++k) {
+        for (int64_t i = 0; i < n; ++i) columns[k * n + i] = in[(r + i) * run + k];
+      }
+      reducer.init(acc, n);
+      reducer.rows(columns, n, run, n, acc);
+      reducer.finish(acc, n, run, out + static_cast<size_t>(r) * reducer.out_size);
+    }
+  });
+}
+
 }  // namespace
 
 ReducePlan MakeReducePlan(const Shape& shape, std::span<const int64_t> axes) {
@@ -135,6 +158,12 @@ void Reduce(ReduceOp op, DType dtype, const ReducePlan& plan, const void* in, vo
     w = MakeWalk(plan);
   } else {
     w.cols = plan.outputs;  // nothing is read
+  }
+  if (per_output > 0 && w.cols == 1 && w.reduced.rank == 0 && w.outer.rank == 1 &&
+      w.run <= kShortRun) {
+    return DispatchSize(reducer.in_size, [&]<class T>() {
+      ReduceShortRows(reducer, reinterpret_cast<const T*>(from), plan.outputs, w.run, to, team);
+    });
   }
   const int64_t blocks = CeilDiv(w.cols, kColumns);
   const int64_t tasks = w.outer_count * blocks;  // each one block of columns of one outer index

@@ -14,10 +14,14 @@ namespace parallax::testing {
 // Half a unit in the last place of 1.0, the unit errors are counted in.
 inline double UnitRoundoff(DType d) {
   switch (d) {
-    case DType::kF64: return 0x1p-53;
-    case DType::kF16: return 0x1p-11;
-    case DType::kBF16: return 0x1p-8;
-    default: return 0x1p-24;
+    case DType::kF64:
+      return 0x1p-53;
+    case DType::kF16:
+      return 0x1p-11;
+    case DType::kBF16:
+      return 0x1p-8;
+    default:
+      return 0x1p-24;
   }
 }
 
@@ -50,8 +54,8 @@ inline std::string Difference(const Tensor& found, const Tensor& expected, doubl
                std::fabs(x - y) <= tolerance * (std::fabs(y) + scale);
       }
       if (!same) {
-        difference = fmt::format("element {}: found {}, expected {}", i,
-                                 static_cast<double>(a[i]), static_cast<double>(b[i]));
+        difference = fmt::format("element {}: found {}, expected {}", i, static_cast<double>(a[i]),
+                                 static_cast<double>(b[i]));
       }
     }
   });

@@ -87,7 +87,8 @@ void FillRandom(Tensor* t, std::optional<std::pair<double, double>> range, uint6
   DispatchType(t->dtype(), [&]<class T>() {
     double lo = -2, hi = 2;
     if (std::is_same_v<T, bool>) lo = 0, hi = 1;
-    if (std::is_integral_v<T> && !std::is_same_v<T, bool>) lo = std::is_signed_v<T> ? -5 : 0, hi = 5;
+    if (std::is_integral_v<T> && !std::is_same_v<T, bool>)
+      lo = std::is_signed_v<T> ? -5 : 0, hi = 5;
     if (range) lo = range->first, hi = range->second;
     for (int64_t i = 0; i < t->elements(); ++i) {
       const double u = static_cast<double>(random() >> 11) * 0x1p-53;
@@ -247,9 +248,9 @@ Result<void> ParseWord(const std::string& word, OpCase* c) {
   } else if (key == "tol") {
     c->tolerance = std::strtod(value.c_str(), nullptr);
   } else {
-    PX_ASSIGN_OR_RETURN(CaseTensor t,
-                        ParseTensor(value, static_cast<uint64_t>(c->line) * 100 + c->inputs.size(),
-                                    false));
+    PX_ASSIGN_OR_RETURN(
+        CaseTensor t,
+        ParseTensor(value, static_cast<uint64_t>(c->line) * 100 + c->inputs.size(), false));
     t.name = key;
     c->inputs.push_back(std::move(t));
   }

@@ -40,7 +40,7 @@ struct OpCase {
   bool expect_error = false;
   std::string error_text;
   bool bench = false;
-  bool ort = true;  // compared with ONNX Runtime
+  bool ort = true;    // compared with ONNX Runtime
   std::string model;  // a graph in ONNX's text form, beside the cases file, instead of one node
 
   std::string Where() const { return file + ":" + std::to_string(line); }
