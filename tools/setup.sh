@@ -96,11 +96,13 @@ need_models() {
   .venv/bin/python models/fetch_trained.py
 }
 
-# configure PRESET [CMAKE OPTION...]: always with options, else only where the preset is newer.
+# configure PRESET [CMAKE OPTION...]: always with options, else only where the presets or .venv (whose
+# presence decides which tests there are) are newer.
 configure() {
   local preset=$1 folder="build/$1"
   shift
-  if (($#)) || [[ ! -f $folder/build.ninja || CMakePresets.json -nt $folder/CMakeCache.txt ]]; then
+  if (($#)) || [[ ! -f $folder/build.ninja || CMakePresets.json -nt $folder/CMakeCache.txt ||
+    .venv/.requirements.sha256 -nt $folder/CMakeCache.txt ]]; then
     cmake --preset "$preset" "$@" && touch "$folder/CMakeCache.txt"
   fi
 }
