@@ -1,4 +1,5 @@
 // Bulk f16 and bf16 conversions on SIMD.
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 
@@ -106,9 +107,9 @@ HWY_NOINLINE void Widen(const uint16_t* in, float* out, size_t n) {
   if (i == n) return;
   HWY_ALIGN uint16_t from[hn::MaxLanes(df)] = {};
   HWY_ALIGN float to[hn::MaxLanes(df)];
-  std::memcpy(from, in + i, (n - i) * sizeof(uint16_t));
+  std::copy(in + i, in + n, from);
   hn::Store(load(from), df, to);
-  std::memcpy(out + i, to, (n - i) * sizeof(float));
+  std::copy(to, to + (n - i), out + i);
 }
 
 template <bool kBrain>
@@ -127,9 +128,9 @@ HWY_NOINLINE void Narrow(const float* in, uint16_t* out, size_t n) {
   if (i == n) return;
   HWY_ALIGN float from[hn::MaxLanes(df)] = {};
   HWY_ALIGN uint16_t to[hn::MaxLanes(df)];
-  std::memcpy(from, in + i, (n - i) * sizeof(float));
+  std::copy(in + i, in + n, from);
   store(from, to);
-  std::memcpy(out + i, to, (n - i) * sizeof(uint16_t));
+  std::copy(to, to + (n - i), out + i);
 }
 
 void WidenF16(const uint16_t* in, float* out, size_t n) { Widen<false>(in, out, n); }

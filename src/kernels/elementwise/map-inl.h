@@ -1,4 +1,4 @@
-// Applies a function of vectors to a range of f32, with the tail as a padded vector.
+// Applies a function of vectors to a range of f32, the tail included.
 //
 // Role:       included once per SIMD target by the elementwise kernels.
 // Threads:    pure.
@@ -14,7 +14,8 @@
 #include <hwy/highway.h>
 
 #include <cstddef>
-#include <cstring>
+
+#include "kernels/elementwise/tail-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace parallax::kernels {
@@ -22,68 +23,50 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// `n` is a multiple of the vector length. f is called as f(d, v).
+// out[i] = f(d, in[i]). One copy of f serves whole vectors and the tail.
 template <class F>
-HWY_NOINLINE void MapVectors(const float* in, float* out, size_t n, F f) {
+HWY_NOINLINE void Map(const float* in, float* out, size_t n, F f) {
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d);
-  for (size_t i = 0; i < n; i += lanes) hn::StoreU(f(d, hn::LoadU(d, in + i)), d, out + i);
-}
-
-template <class F>
-HWY_INLINE void Map(const float* in, float* out, size_t n, F f) {
-  const hn::ScalableTag<float> d;
-  const size_t lanes = hn::Lanes(d);
-  const size_t body = n - n % lanes;
-  MapVectors(in, out, body, f);
-  if (body == n) return;
-  HWY_ALIGN float buffer[hn::MaxLanes(d)] = {};
-  std::memcpy(buffer, in + body, (n - body) * sizeof(float));
-  MapVectors(buffer, buffer, lanes, f);
-  std::memcpy(out + body, buffer, (n - body) * sizeof(float));
-}
-
-// As Map for two inputs: out[i] = f(d, a[i * stride_a], b[i * stride_b]), strides 0 or 1.
-template <bool kStepA, bool kStepB, class F>
-HWY_NOINLINE void ZipVectors(const float* a, const float* b, float* out, size_t n, F f) {
-  const hn::ScalableTag<float> d;
-  const size_t lanes = hn::Lanes(d);
-  if constexpr (kStepA && kStepB) {
-    for (size_t i = 0; i < n; i += lanes) {
-      hn::StoreU(f(d, hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, out + i);
+  for (size_t i = 0; i < n; i += lanes) {
+    const bool whole = i + lanes <= n;
+    const auto y = f(d, whole ? hn::LoadU(d, in + i) : LoadTail(d, in + i, n - i));
+    if (HWY_LIKELY(whole)) {
+      hn::StoreU(y, d, out + i);
+    } else {
+      StoreTail(y, d, out + i, n - i);
     }
-  } else if constexpr (kStepA) {
-    const auto vb = hn::Set(d, *b);
-    for (size_t i = 0; i < n; i += lanes) hn::StoreU(f(d, hn::LoadU(d, a + i), vb), d, out + i);
-  } else {
-    const auto va = hn::Set(d, *a);
-    for (size_t i = 0; i < n; i += lanes) hn::StoreU(f(d, va, hn::LoadU(d, b + i)), d, out + i);
   }
 }
 
+// As Map for two inputs, each of which steps or repeats its first element.
 template <bool kStepA, bool kStepB, class F>
-HWY_INLINE void ZipKind(const float* a, const float* b, float* out, size_t n, F f) {
+HWY_NOINLINE void ZipKind(const float* a, const float* b, float* out, size_t n, F f) {
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d);
-  const size_t body = n - n % lanes;
-  ZipVectors<kStepA, kStepB>(a, b, out, body, f);
-  if (body == n) return;
-  HWY_ALIGN float tail_a[hn::MaxLanes(d)] = {};
-  HWY_ALIGN float tail_b[hn::MaxLanes(d)] = {};
-  if constexpr (kStepA) std::memcpy(tail_a, a + body, (n - body) * sizeof(float));
-  if constexpr (kStepB) std::memcpy(tail_b, b + body, (n - body) * sizeof(float));
-  ZipVectors<kStepA, kStepB>(kStepA ? tail_a : a, kStepB ? tail_b : b, tail_a, lanes, f);
-  std::memcpy(out + body, tail_a, (n - body) * sizeof(float));
+  auto va = hn::Set(d, *a);
+  auto vb = hn::Set(d, *b);
+  for (size_t i = 0; i < n; i += lanes) {
+    const bool whole = i + lanes <= n;
+    if constexpr (kStepA) va = whole ? hn::LoadU(d, a + i) : LoadTail(d, a + i, n - i);
+    if constexpr (kStepB) vb = whole ? hn::LoadU(d, b + i) : LoadTail(d, b + i, n - i);
+    const auto y = f(d, va, vb);
+    if (HWY_LIKELY(whole)) {
+      hn::StoreU(y, d, out + i);
+    } else {
+      StoreTail(y, d, out + i, n - i);
+    }
+  }
 }
 
 template <class F>
 HWY_INLINE void Zip(const float* a, bool step_a, const float* b, bool step_b, float* out, size_t n,
                     F f) {
+  if (n == 0) return;
   if (step_a && step_b) return ZipKind<true, true>(a, b, out, n, f);
   if (step_a) return ZipKind<true, false>(a, b, out, n, f);
   if (step_b) return ZipKind<false, true>(a, b, out, n, f);
   // Both repeated: one value, computed once.
-  if (n == 0) return;
   ZipKind<true, true>(a, b, out, 1, f);
   for (size_t i = 1; i < n; ++i) out[i] = out[0];
 }

@@ -69,15 +69,17 @@ HWY_INLINE V ExpM1Reduced(D d, V r) {
 
 template <class D, class V>
 HWY_INLINE V Exp(D d, V x) {
-  // Past these the result is 0 or infinite whatever the rest of the computation says.
-  const V bounded = hn::Min(hn::Max(x, hn::Set(d, -104.0f)), hn::Set(d, 89.0f));
+  // Below -104 the result is 0, and must not be computed: multiplications that underflow take a
+  // hundred cycles, and masked attention is full of them. Above 89 it is infinite, as at 89.
+  const auto vanishes = hn::Lt(x, hn::Set(d, -104.0f));
+  const V bounded = hn::Min(hn::IfThenZeroElse(vanishes, x), hn::Set(d, 89.0f));
   V r;
   const auto n = ReduceLn2(d, bounded, r);
   const V p = hn::Add(ExpM1Reduced(d, r), hn::Set(d, 1.0f));
   // Two factors: 2^n itself may be out of range where the product is a denormal or near the top.
   const auto half = hn::ShiftRight<1>(n);
   const V y = hn::Mul(hn::Mul(p, PowerOfTwo(d, half)), PowerOfTwo(d, hn::Sub(n, half)));
-  return hn::IfThenElse(hn::IsNaN(x), x, y);
+  return hn::IfThenElse(hn::IsNaN(x), x, hn::IfThenZeroElse(vanishes, y));
 }
 
 // exp(x) - 1 for x <= 0. Any result for x > 0.

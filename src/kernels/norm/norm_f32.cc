@@ -19,38 +19,43 @@ HWY_BEFORE_NAMESPACE();
 namespace parallax::kernels {
 namespace HWY_NAMESPACE {
 
-// One line, n > 0. The tail lives in a buffer of its own, padded with -infinity, whose exponential
+// Exponentials of a line this long or shorter wait in an aligned buffer: read back from `out`,
+// where rows start anywhere, stores that straddle cache lines would not be forwarded in time.
+constexpr size_t kSoftmaxBuffer = 1024;
+
+// One line, n > 0. The tail stays in a vector of its own, padded with -infinity, whose exponential
 // is 0. Max may lose a NaN here: the sum still has it, and with it every element of the line.
 void SoftmaxRowTarget(const float* in, float* out, size_t n) {
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d);
   const size_t body = n - n % lanes;
-  HWY_ALIGN float buffer[hn::MaxLanes(d)];
-  hn::Store(hn::Set(d, -std::numeric_limits<float>::infinity()), d, buffer);
-  std::memcpy(buffer, in + body, (n - body) * sizeof(float));
-  auto tail = hn::Load(d, buffer);
+  auto tail = hn::IfThenElse(hn::FirstN(d, n - body), LoadTail(d, in + body, n - body),
+                             hn::Set(d, -std::numeric_limits<float>::infinity()));
 
   auto max = tail;
   for (size_t i = 0; i < body; i += lanes) max = hn::Max(max, hn::LoadU(d, in + i));
   max = hn::MaxOfLanes(d, max);
 
+  HWY_ALIGN float buffer[kSoftmaxBuffer];
+  float* const exps = n <= kSoftmaxBuffer ? buffer : out;
   double sum = 0;
-  for (size_t begin = 0; begin < body; begin += kSumRun) {
-    const size_t end = HWY_MIN(body, begin + kSumRun);
+  const size_t run = kSumRun - kSumRun % lanes;
+  for (size_t begin = 0; begin < body; begin += run) {
+    const size_t end = HWY_MIN(body, begin + run);
     auto s0 = hn::Zero(d);
     auto s1 = hn::Zero(d);
     size_t i = begin;
     for (; i + 2 * lanes <= end; i += 2 * lanes) {
       const auto e0 = Exp(d, hn::Sub(hn::LoadU(d, in + i), max));
       const auto e1 = Exp(d, hn::Sub(hn::LoadU(d, in + i + lanes), max));
-      hn::StoreU(e0, d, out + i);
-      hn::StoreU(e1, d, out + i + lanes);
+      hn::StoreU(e0, d, exps + i);
+      hn::StoreU(e1, d, exps + i + lanes);
       s0 = hn::Add(s0, e0);
       s1 = hn::Add(s1, e1);
     }
     for (; i < end; i += lanes) {
       const auto e = Exp(d, hn::Sub(hn::LoadU(d, in + i), max));
-      hn::StoreU(e, d, out + i);
+      hn::StoreU(e, d, exps + i);
       s0 = hn::Add(s0, e);
     }
     sum += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, hn::Add(s0, s1))));
@@ -62,11 +67,9 @@ void SoftmaxRowTarget(const float* in, float* out, size_t n) {
 
   const auto factor = hn::Set(d, static_cast<float>(1 / sum));
   for (size_t i = 0; i < body; i += lanes) {
-    hn::StoreU(hn::Mul(hn::LoadU(d, out + i), factor), d, out + i);
+    hn::StoreU(hn::Mul(hn::LoadU(d, exps + i), factor), d, out + i);
   }
-  if (body == n) return;
-  hn::Store(hn::Mul(tail, factor), d, buffer);
-  std::memcpy(out + body, buffer, (n - body) * sizeof(float));
+  if (body < n) StoreTail(hn::Mul(tail, factor), d, out + body, n - body);
 }
 
 void AffineTarget(const float* in, float* out, size_t n, float shift, float scale, float offset) {
@@ -86,13 +89,10 @@ HWY_NOINLINE void ExpRow(const float* in, const float* max, float* out, float* s
     hn::StoreU(hn::Add(hn::LoadU(d, sum + c), e), d, sum + c);
   }
   if (c == n) return;
-  HWY_ALIGN float x[hn::MaxLanes(d)] = {};
-  HWY_ALIGN float m[hn::MaxLanes(d)] = {};
-  std::memcpy(x, in + c, (n - c) * sizeof(float));
-  std::memcpy(m, max + c, (n - c) * sizeof(float));
-  hn::Store(Exp(d, hn::Sub(hn::Load(d, x), hn::Load(d, m))), d, x);
-  std::memcpy(out + c, x, (n - c) * sizeof(float));
-  for (size_t k = 0; c + k < n; ++k) sum[c + k] += x[k];
+  const auto x = hn::Sub(LoadTail(d, in + c, n - c), LoadTail(d, max + c, n - c));
+  const auto e = Exp(d, x);
+  StoreTail(e, d, out + c, n - c);
+  StoreTail(hn::Add(LoadTail(d, sum + c, n - c), e), d, sum + c, n - c);
 }
 
 void ExpRowsTarget(const float* in, const float* max, float* out, float* sum, size_t rows,
@@ -107,44 +107,37 @@ HWY_NOINLINE void Normalize(const float* in, float* out, size_t n, float shift, 
   const size_t lanes = hn::Lanes(d);
   const auto vshift = hn::Set(d, shift);
   const auto vscale = hn::Set(d, scale);
-  const auto one = [&](const float* x, const float* g, const float* b, float* y) HWY_ATTR {
-    auto v = hn::Mul(hn::Sub(hn::LoadU(d, x), vshift), vscale);
+  for (size_t i = 0; i < n; i += lanes) {
+    const bool whole = i + lanes <= n;
+    const auto load = [&](const float* p) HWY_ATTR {
+      return whole ? hn::LoadU(d, p + i) : LoadTail(d, p + i, n - i);
+    };
+    auto v = hn::Mul(hn::Sub(load(in), vshift), vscale);
     if constexpr (kGain && kBias) {
-      v = hn::MulAdd(v, hn::LoadU(d, g), hn::LoadU(d, b));
+      v = hn::MulAdd(v, load(gain), load(bias));
     } else if constexpr (kGain) {
-      v = hn::Mul(v, hn::LoadU(d, g));
+      v = hn::Mul(v, load(gain));
     } else if constexpr (kBias) {
-      v = hn::Add(v, hn::LoadU(d, b));
+      v = hn::Add(v, load(bias));
     }
-    hn::StoreU(v, d, y);
-  };
-  size_t i = 0;
-  for (; i + lanes <= n; i += lanes) one(in + i, gain + i, bias + i, out + i);
-  if (i == n) return;
-  HWY_ALIGN float x[hn::MaxLanes(d)] = {};
-  HWY_ALIGN float g[hn::MaxLanes(d)] = {};
-  HWY_ALIGN float b[hn::MaxLanes(d)] = {};
-  const size_t bytes = (n - i) * sizeof(float);
-  std::memcpy(x, in + i, bytes);
-  if (kGain) std::memcpy(g, gain + i, bytes);
-  if (kBias) std::memcpy(b, bias + i, bytes);
-  one(x, g, b, x);
-  std::memcpy(out + i, x, bytes);
+    if (HWY_LIKELY(whole)) {
+      hn::StoreU(v, d, out + i);
+    } else {
+      StoreTail(v, d, out + i, n - i);
+    }
+  }
 }
 
 void NormalizeTarget(const float* in, float* out, size_t n, float shift, float scale,
                      const float* gain, const float* bias) {
-  // Absent arrays are never read, but their addresses are advanced: give them a valid one.
-  const float* g = gain != nullptr ? gain : in;
-  const float* b = bias != nullptr ? bias : in;
   if (gain != nullptr && bias != nullptr) {
-    Normalize<true, true>(in, out, n, shift, scale, g, b);
+    Normalize<true, true>(in, out, n, shift, scale, gain, bias);
   } else if (gain != nullptr) {
-    Normalize<true, false>(in, out, n, shift, scale, g, b);
+    Normalize<true, false>(in, out, n, shift, scale, gain, bias);
   } else if (bias != nullptr) {
-    Normalize<false, true>(in, out, n, shift, scale, g, b);
+    Normalize<false, true>(in, out, n, shift, scale, gain, bias);
   } else {
-    Normalize<false, false>(in, out, n, shift, scale, g, b);
+    Normalize<false, false>(in, out, n, shift, scale, gain, bias);
   }
 }
 

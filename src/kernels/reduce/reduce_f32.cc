@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
+#include <limits>
 
 #include "kernels/targets.h"
 
@@ -12,6 +12,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/elementwise/math-inl.h"
+#include "kernels/elementwise/tail-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace parallax::kernels {
@@ -67,9 +68,7 @@ HWY_INLINE float SumRun(const float* x, size_t n, F f) {
   }
   for (; i + lanes <= n; i += lanes) s0 = AddTerm<kTerm>(f(d, hn::LoadU(d, x + i)), s0);
   if (i < n) {
-    HWY_ALIGN float tail[hn::MaxLanes(d)] = {};
-    std::memcpy(tail, x + i, (n - i) * sizeof(float));
-    const VF v = hn::IfThenElseZero(hn::FirstN(d, n - i), f(d, hn::Load(d, tail)));
+    const VF v = hn::IfThenElseZero(hn::FirstN(d, n - i), f(d, LoadTail(d, x + i, n - i)));
     s1 = AddTerm<kTerm>(v, s1);
   }
   const VF sum = hn::Add(hn::Add(s0, s1), hn::Add(s2, s3));
@@ -121,15 +120,14 @@ HWY_NOINLINE float ExtremeRun(const float* x, size_t n, float start) {
     m1 = Better<kExtreme>(m1, hn::LoadU(d, x + i + lanes));
   }
   for (; i + lanes <= n; i += lanes) m0 = Better<kExtreme>(m0, hn::LoadU(d, x + i));
-  HWY_ALIGN float best[hn::MaxLanes(d)];
-  hn::Store(Better<kExtreme>(m0, m1), d, best);
-  float result = start;
-  const auto take = [&result](float v) {
-    if (v != v || (kExtreme == Extreme::kMax ? v > result : v < result)) result = v;
-  };
-  for (size_t k = 0; k < lanes && result == result; ++k) take(best[k]);
-  for (; i < n && result == result; ++i) take(x[i]);
-  return result;
+  if (i < n) {
+    const VF tail = hn::IfThenElse(hn::FirstN(d, n - i), LoadTail(d, x + i, n - i), m0);
+    m1 = Better<kExtreme>(m1, tail);
+  }
+  const VF best = Better<kExtreme>(m0, m1);
+  if (!hn::AllFalse(d, hn::IsNaN(best))) return std::numeric_limits<float>::quiet_NaN();
+  const bool max = kExtreme == Extreme::kMax;
+  return hn::GetLane(max ? hn::MaxOfLanes(d, best) : hn::MinOfLanes(d, best));
 }
 
 float ExtremeTarget(Extreme extreme, const float* x, int64_t n, float start) {
@@ -157,11 +155,9 @@ HWY_NOINLINE void SumRows(const float* x, size_t stride, size_t rows, size_t col
   }
   for (; c < cols; c += lanes) {
     const size_t count = HWY_MIN(lanes, cols - c);
-    HWY_ALIGN float part[hn::MaxLanes(d)] = {};
     VF s = hn::Zero(d);
     for (size_t r = 0; r < rows; ++r) {
-      std::memcpy(part, x + r * stride + c, count * sizeof(float));
-      s = AddTerm<kTerm>(hn::Load(d, part), s);
+      s = AddTerm<kTerm>(LoadTail(d, x + r * stride + c, count), s);
     }
     hn::Store(s, d, sums);
     for (size_t k = 0; k < count; ++k) acc[c + k] += static_cast<double>(sums[k]);
