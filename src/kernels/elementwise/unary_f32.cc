@@ -1,6 +1,8 @@
 // f32 unary functions on SIMD.
 #include "kernels/elementwise/unary_f32.h"
 
+#include <cstring>
+
 #include "kernels/targets.h"
 
 #undef HWY_TARGET_INCLUDE
