@@ -5,7 +5,6 @@
 namespace parallax {
 namespace {
 
-// Stateless: one shared instance is as good as any.
 class HeapAllocator final : public Allocator {
  public:
   void* Allocate(size_t bytes) noexcept override {
@@ -19,8 +18,9 @@ class HeapAllocator final : public Allocator {
 }  // namespace
 
 Allocator& SystemAllocator() {
-  static HeapAllocator heap;  // hidden-global ok: it has no state
-  return heap;
+  // Never destroyed: tensors of static lifetime give their memory back after any destructor here.
+  static HeapAllocator* const heap = new HeapAllocator;
+  return *heap;
 }
 
 }  // namespace parallax
