@@ -1,14 +1,17 @@
-// Activations of recurrent cells, by value, with ONNX's parameters.
+// The activation functions of recurrent cells, with ONNX's parameters.
 //
-// Role:       gates of LSTM (and its relatives).
+// Role:       gates of LSTM, GRU and RNN.
+// Ownership:  borrows its pointers.
 // Threads:    pure.
-// Source:     ONNX operator specification, LSTM: equations of the activation functions.
+// Cost:       one pass over n values; allocates nothing.
+// Invariants: NaN in, NaN out. An element's result depends on that element alone.
+// Source:     ONNX operator specification, LSTM: "Activation functions".
+// Example:
+//   ApplyCellFunction({CellActivation::kScaledTanh, 1.7f, 0.67f}, gates, hidden);
 #pragma once
 
 #include <cmath>
 #include <cstdint>
-
-#include "kernels/elementwise/unary.h"
 
 namespace parallax::kernels {
 
@@ -22,32 +25,35 @@ enum class CellActivation : uint8_t {
   kScaledTanh,       // alpha tanh(beta x)
   kHardSigmoid,      // min(max(alpha x + beta, 0), 1)
   kElu,              // x >= 0 ? x : alpha (e^x - 1)
-  kSoftsign,
-  kSoftplus,
+  kSoftsign,         // x / (1 + |x|)
+  kSoftplus,         // log(1 + e^x)
 };
 
 struct CellFunction {
-  CellActivation kind = CellActivation::kSigmoid;
+  CellActivation kind = CellActivation::kTanh;
   float alpha = 0;
   float beta = 0;
 };
 
+// One value; T is float or double.
 template <class T>
-T Apply(const CellFunction& f, T x) {
+T CellValue(const CellFunction& f, T x) {
   const T alpha = static_cast<T>(f.alpha), beta = static_cast<T>(f.beta);
   switch (f.kind) {
     case CellActivation::kRelu:
-      return x > 0 ? x : T(0);
+      return x < 0 ? T(0) : x;
     case CellActivation::kTanh:
       return std::tanh(x);
-    case CellActivation::kSigmoid:
-      return T(1) / (T(1) + std::exp(-x));
+    case CellActivation::kSigmoid: {
+      const T z = std::exp(-std::abs(x));  // no overflow at either end
+      return (x < 0 ? z : T(1)) / (1 + z);
+    }
     case CellActivation::kAffine:
       return alpha * x + beta;
     case CellActivation::kLeakyRelu:
-      return x >= 0 ? x : alpha * x;
+      return x < 0 ? alpha * x : x;
     case CellActivation::kThresholdedRelu:
-      return x >= alpha ? x : T(0);
+      return x < alpha ? T(0) : x;
     case CellActivation::kScaledTanh:
       return alpha * std::tanh(beta * x);
     case CellActivation::kHardSigmoid: {
@@ -55,25 +61,16 @@ T Apply(const CellFunction& f, T x) {
       return v < 0 ? T(0) : v > 1 ? T(1) : v;
     }
     case CellActivation::kElu:
-      return x >= 0 ? x : alpha * (std::exp(x) - T(1));
+      return x < 0 ? alpha * std::expm1(x) : x;
     case CellActivation::kSoftsign:
-      return x / (T(1) + std::abs(x));
+      return x / (1 + std::abs(x));
     case CellActivation::kSoftplus:
-      return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x));
+      return (x < 0 ? T(0) : x) + std::log1p(std::exp(-std::abs(x)));
   }
   return x;
 }
 
-// In place over n values; the usual functions on f32 go through SIMD.
-template <class T>
-void ApplyAll(const CellFunction& f, T* x, int64_t n) {
-  if constexpr (sizeof(T) == sizeof(float)) {
-    if (f.kind == CellActivation::kSigmoid) {
-      return UnarySerial(UnaryOp::kSigmoid, DType::kF32, x, x, n);
-    }
-    if (f.kind == CellActivation::kTanh) return UnarySerial(UnaryOp::kTanh, DType::kF32, x, x, n);
-  }
-  for (int64_t i = 0; i < n; ++i) x[i] = Apply(f, x[i]);
-}
+// x[i] = f(x[i]) for n values, on SIMD.
+void ApplyCellFunction(const CellFunction& f, float* x, int64_t n);
 
 }  // namespace parallax::kernels
