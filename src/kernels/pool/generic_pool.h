@@ -1,4 +1,5 @@
-// GenericMaxPool, GenericAveragePool: the pools of pool.h for any element type, in portable C++.
+// GenericMaxPool, GenericAveragePool, GenericLpPool: the pools of pool.h for any element type, in
+// portable C++.
 //
 // Role:       pooling of f64, 8-bit integers and 16-bit floats; f32 ranks and indices that the
 //             vectorised paths do not take.
@@ -12,6 +13,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
@@ -147,6 +149,28 @@ void GenericAveragePool(const PoolShape& s, const T* x, T* y, PadCount count, Te
           count == PadCount::kInclude ? window.PaddedElements(s) : window.InputElements(s);
       y[plane * out_size + o] =
           window.empty || n == 0 ? T{} : static_cast<T>(sum / static_cast<Acc>(n));
+    }
+  });
+}
+
+// Sums |x|^p in Acc, float or double. p >= 1.
+template <class Acc, class T>
+void GenericLpPool(const PoolShape& s, const T* x, T* y, int64_t p, Team& team) {
+  const int64_t in_size = internal::Product(s.in, s.rank);
+  const int64_t out_size = internal::Product(s.out, s.rank);
+  if (out_size == 0) return;
+  const Acc power = static_cast<Acc>(p);
+  team.Run(s.batch * s.channels, [&](int64_t plane, int) {
+    const T* in = x + plane * in_size;
+    for (int64_t o = 0; o < out_size; ++o) {
+      const internal::PoolWindow window(s, o);
+      Acc sum = Acc(0);
+      window.ForEach(s, [&](int64_t at) {
+        const Acc v = std::abs(static_cast<Acc>(in[at]));
+        sum += p == 1 ? v : p == 2 ? v * v : std::pow(v, power);
+      });
+      const Acc root = p == 1 ? sum : p == 2 ? std::sqrt(sum) : std::pow(sum, 1 / power);
+      y[plane * out_size + o] = static_cast<T>(root);
     }
   });
 }

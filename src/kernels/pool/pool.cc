@@ -25,4 +25,13 @@ void AveragePool(const PoolShape& shape, const float* input, float* output, PadC
   }
 }
 
+void LpPool(const PoolShape& shape, const float* input, float* output, int64_t p, Team& team) {
+  const WindowPlan plan = p <= 2 ? PlanWindow(shape) : WindowPlan();
+  if (plan.supported) {
+    WindowLp(shape, plan, input, output, p, team);
+  } else {
+    GenericLpPool<double>(shape, input, output, p, team);
+  }
+}
+
 }  // namespace parallax::kernels

@@ -1,6 +1,6 @@
-// MaxPool and AveragePool: f32 windows of any spatial rank, NC* layout; global pools.
+// MaxPool, AveragePool and LpPool: f32 windows of any spatial rank, NC* layout; global pools.
 //
-// Role:       the ops MaxPool, AveragePool, GlobalMaxPool, GlobalAveragePool, LpPool's relatives.
+// Role:       the ops MaxPool, AveragePool, LpPool, GlobalMaxPool, GlobalAveragePool.
 // Ownership:  borrows every pointer for the call; needs no workspace.
 // Threads:    pure apart from the outputs; one call uses one Team.
 // Cost:       one pass over the input per output row; allocates nothing.
@@ -51,6 +51,9 @@ void MaxPool(const PoolShape& shape, const float* input, float* output, int64_t*
 
 void AveragePool(const PoolShape& shape, const float* input, float* output, PadCount count,
                  Team& team);
+
+// (sum over the window of |x|^p)^(1/p); padding counts as zeros. p >= 1.
+void LpPool(const PoolShape& shape, const float* input, float* output, int64_t p, Team& team);
 
 // One value per plane of `plane` elements: input [planes, plane], output [planes]. `plane` >= 1.
 void GlobalMaxPool(int64_t planes, int64_t plane, const float* input, float* output, Team& team);

@@ -29,6 +29,7 @@ struct WindowArgs {
   // Average: elements to divide by are row_counts[row] * column_counts[column].
   const float* row_counts = nullptr;
   const float* column_counts = nullptr;
+  int64_t power = 0;  // Lp: 1 or 2
   float* out = nullptr;
 };
 
@@ -52,6 +53,12 @@ struct MaxOf {
 };
 struct SumOf {
   HWY_INLINE V operator()(V sum, V x) const { return hn::Add(sum, x); }
+};
+struct AbsSumOf {
+  HWY_INLINE V operator()(V sum, V x) const { return hn::Add(sum, hn::Abs(x)); }
+};
+struct SquareSumOf {
+  HWY_INLINE V operator()(V sum, V x) const { return hn::MulAdd(x, x, sum); }
 };
 
 // line[p] = the combination of all taps, for all positions of the block.
@@ -94,6 +101,29 @@ void AverageBlock(const WindowArgs& a) {
   }
 }
 
+// The line in place becomes its root.
+HWY_INLINE void RootLine(const WindowArgs& a) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t positions = a.layout->Positions(a.block.rows, a.block.columns);
+  for (int64_t p = 0; p < positions; p += lanes) {
+    hn::StoreU(hn::Sqrt(hn::LoadU(d, a.line + p)), d, a.line + p);
+  }
+}
+
+void LpBlock(const WindowArgs& a) {
+  if (a.power == 1) {
+    CombineTaps(a, 0.0f, AbsSumOf());
+  } else {
+    CombineTaps(a, 0.0f, SquareSumOf());
+    RootLine(a);
+  }
+  const int64_t width = a.layout->axes.columns.out;
+  for (int64_t r = 0; r < a.block.rows; ++r) {
+    CopyFloats(a.line + r * a.layout->pitch, a.block.columns, a.out + r * width);
+  }
+}
+
 int64_t LanesImpl() { return static_cast<int64_t>(hn::Lanes(D())); }
 
 }  // namespace
@@ -106,6 +136,7 @@ namespace parallax::kernels {
 namespace {
 HWY_EXPORT(MaxBlock);
 HWY_EXPORT(AverageBlock);
+HWY_EXPORT(LpBlock);
 HWY_EXPORT(LanesImpl);
 
 // Patch and line live on the worker's stack, together in L1.
@@ -217,6 +248,15 @@ void WindowMax(const PoolShape& shape, const WindowPlan& plan, const float* inpu
                  a.out = BlockOutput(a, output, plane);
                  HWY_DYNAMIC_DISPATCH(MaxBlock)(a);
                });
+}
+
+void WindowLp(const PoolShape& shape, const WindowPlan& plan, const float* input, float* output,
+              int64_t p, Team& team) {
+  ForEachBlock(shape, plan, input, 0.0f, team, [&](WindowArgs& a, int64_t plane) {
+    a.power = p;
+    a.out = BlockOutput(a, output, plane);
+    HWY_DYNAMIC_DISPATCH(LpBlock)(a);
+  });
 }
 
 void WindowAverage(const PoolShape& shape, const WindowPlan& plan, const float* input,

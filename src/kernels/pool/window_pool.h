@@ -23,4 +23,8 @@ void WindowMax(const PoolShape& shape, const WindowPlan& plan, const float* inpu
 void WindowAverage(const PoolShape& shape, const WindowPlan& plan, const float* input,
                    float* output, PadCount count, Team& team);
 
+// p is 1 or 2.
+void WindowLp(const PoolShape& shape, const WindowPlan& plan, const float* input, float* output,
+              int64_t p, Team& team);
+
 }  // namespace parallax::kernels
