@@ -1,6 +1,7 @@
 // f32 unary functions on SIMD.
 #include "kernels/elementwise/unary_f32.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/targets.h"
@@ -53,9 +54,9 @@ HWY_NOINLINE void Trig(const float* in, float* out, size_t n, double quarter) {
   TrigVectors(in, out, body, quarter);
   if (body == n) return;
   HWY_ALIGN float buffer[hn::MaxLanes(dd)] = {};
-  std::memcpy(buffer, in + body, (n - body) * sizeof(float));
+  std::copy(in + body, in + n, buffer);
   TrigVectors(buffer, buffer, lanes, quarter);
-  std::memcpy(out + body, buffer, (n - body) * sizeof(float));
+  std::copy(buffer, buffer + (n - body), out + body);
 }
 
 // Functions of a few instructions.
