@@ -7,8 +7,10 @@
 // Cost:       three passes over a line, which stays in cache up to thousands of elements; f32 on
 //             SIMD for every inner; allocates nothing.
 // Invariants: the same bits for every team size. The maximum is subtracted first: no overflow.
-//             Relative error of f32 at most (|x - max| + 12) 2^-24, the first term being the
-//             rounding of x - max itself. A line with NaN or +inf, or of only -inf, becomes NaN.
+//             Relative error of f32: at most (|x - max| + 256 / lanes + 14) 2^-24 along memory and
+//             (|x - max| + 134) 2^-24 across it, the first term being the rounding of x - max and
+//             the second the sum's worst case. A line with NaN or +inf, or of only -inf, becomes
+//             NaN.
 // Example:
 //   Softmax(SoftmaxKind::kSoftmax, DType::kF32, rows, cols, 1, in, out, team);
 #pragma once

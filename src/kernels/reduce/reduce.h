@@ -6,13 +6,13 @@
 //             inputs in fixed chunks.
 // Cost:       one pass over memory (two for kLogSumExp); allocates nothing.
 // Invariants: the order of summation depends on the plan alone: the same bits for every team size.
-//             f32, f16 and bf16 sum runs of at most 512 terms in several f32 accumulators and add
-//             the runs in f64: |error| <= (512 / lanes + 6) 2^-24 sum|x| for a contiguous reduction
-//             (4 or more lanes on any SIMD target), 130 2^-24 sum|x| for a strided one, plus the
-//             final rounding, whatever the length. f64 sums in f64. Integers sum modulo 2^64.
-//             NaN anywhere makes kMax and kMin NaN.
-//             An empty set gives: sums 0, kProd 1, kMean NaN (integers 0), kMax the lowest value
-//             (floats -inf), kMin the highest (+inf), kLogSum and kLogSumExp -inf.
+//             f32, f16 and bf16 sum runs of at most 512 terms in four f32 accumulators a lane and
+//             add the runs in f64: |error| <= (128 / lanes + 8) 2^-24 sum|x| for a contiguous
+//             reduction (8 lanes on AVX2, 1 on the scalar target), 129 2^-24 sum|x| for a strided
+//             one, plus the final rounding, whatever the length. f64 sums in f64. Integers sum
+//             modulo 2^64. NaN anywhere makes kMax and kMin NaN. An empty set gives: sums 0, kProd
+//             1, kMean NaN (integers 0), kMax the lowest value (floats -inf), kMin the highest
+//             (+inf), kLogSum and kLogSumExp -inf.
 // Example:
 //   ReducePlan plan = MakeReducePlan(shape, axes);
 //   Reduce(ReduceOp::kMean, DType::kF32, plan, in, out, team);

@@ -50,7 +50,8 @@ struct ResizeOptions {
   float extrapolation_value = 0;  // kTfCropAndResize, outside the input
 };
 
-// How one axis is resized. Axes whose extents agree with scale 1 and the whole roi cost nothing.
+// How one axis is resized. One that keeps its extent, with scale 1 and the whole roi, is taken as
+// it is whatever the modes, and costs nothing.
 struct ResizeAxis {
   double scale = 1;      // as given, or out / in when sizes were given
   double roi_start = 0;  // kTfCropAndResize only, in [0, 1] of the axis
