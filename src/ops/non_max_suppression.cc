@@ -2,6 +2,9 @@
 // much, as rows (image, class, box). Since opset 10. Without max_output_boxes_per_class nothing is
 // selected.
 #include <algorithm>
+#include <limits>
+#include <numeric>
+#include <vector>
 
 #include "kernels/detect/nms.h"
 #include "ops/core/copy.h"
@@ -35,56 +38,56 @@ Result<void> Infer(InferContext& c) {
 
 Result<std::unique_ptr<Kernel>> Bind(BindContext& c) {
   const int64_t images = c.input(0)[0], boxes = c.input(0)[1], classes = c.input(1)[1];
+  if (boxes > std::numeric_limits<int32_t>::max()) return Invalid("{} boxes are too many", boxes);
   const kernels::BoxFormat format = c.Int("center_point_box", 0) != 0
                                         ? kernels::BoxFormat::kCenter
                                         : kernels::BoxFormat::kCorners;
   const int64_t groups = images * classes;
-  // Scratch: an order and a selection for each worker, the selections of all groups are gathered in
-  // two passes (count, then write) so that the output has its exact size.
-  const size_t list = static_cast<size_t>(boxes) * sizeof(int64_t);
+  // The most that a group may keep, as far as it is known.
+  int64_t most = c.has_input(2) ? boxes : 0;
+  if (const Tensor* t = c.constant(2)) {
+    std::vector<int64_t> value;
+    if (ReadInts(*t, 1, &value) && !value.empty()) most = std::clamp<int64_t>(value[0], 0, boxes);
+  }
+  // Workspace: how many each group keeps, which, then scratch for every worker.
+  const size_t counts_bytes = static_cast<size_t>(groups) * sizeof(int64_t);
+  const size_t lists_bytes = static_cast<size_t>(groups * most) * sizeof(int32_t);
+  const size_t scratch_bytes = kernels::NmsScratchBytes(boxes, most);
   return MakeKernel(
       "non_max_suppression",
       [=](const KernelArgs& a) -> Result<void> {
         kernels::NmsParams p;
         p.format = format;
-        if (a.raw_in(2) != nullptr) p.max_boxes = std::clamp<int64_t>(*a.in<int64_t>(2), 0, boxes);
+        if (a.raw_in(2) != nullptr) p.max_boxes = std::clamp<int64_t>(*a.in<int64_t>(2), 0, most);
         if (a.raw_in(3) != nullptr) p.iou_threshold = *a.in<float>(3);
+        if (!(p.iou_threshold >= 0 && p.iou_threshold <= 1)) {
+          return MakeError(ErrorCode::kInvalidArgument,
+                           "iou_threshold is {}, should be between 0 and 1", p.iou_threshold);
+        }
         if (a.raw_in(4) != nullptr) {
           p.has_score_threshold = true;
           p.score_threshold = *a.in<float>(4);
         }
         int64_t* counts = reinterpret_cast<int64_t*>(a.workspace());
-        const auto select = [&](int64_t g, int worker) {
-          std::byte* scratch = a.workspace() + static_cast<size_t>(groups) * sizeof(int64_t) +
-                               static_cast<size_t>(worker) * 2 * list;
-          int64_t* order = reinterpret_cast<int64_t*>(scratch);
-          int64_t* selected = reinterpret_cast<int64_t*>(scratch + list);
-          const int64_t n =
-              kernels::SelectBoxes(p, a.in<float>(0) + g / classes * boxes * 4,
-                                   a.in<float>(1) + g * boxes, boxes, order, selected);
-          return std::pair(n, selected);
-        };
-        a.team().Run(groups, [&](int64_t g, int worker) { counts[g] = select(g, worker).first; });
-        int64_t total = 0;
-        for (int64_t g = 0; g < groups; ++g) {
-          const int64_t n = counts[g];
-          counts[g] = total;  // where the group's rows start
-          total += n;
-        }
-        PX_ASSIGN_OR_RETURN(int64_t * out, a.Allocate<int64_t>(0, Shape{total, 3}));
+        int32_t* lists = reinterpret_cast<int32_t*>(a.workspace() + counts_bytes);
+        std::byte* scratch = a.workspace() + counts_bytes + lists_bytes;
         a.team().Run(groups, [&](int64_t g, int worker) {
-          const auto [n, selected] = select(g, worker);
-          for (int64_t i = 0; i < n; ++i) {
-            int64_t* row = out + 3 * (counts[g] + i);
+          counts[g] = kernels::SelectBoxes(
+              p, a.in<float>(0) + g / classes * boxes * 4, a.in<float>(1) + g * boxes, boxes,
+              scratch + static_cast<size_t>(worker) * scratch_bytes, lists + g * most);
+        });
+        const int64_t total = std::accumulate(counts, counts + groups, int64_t{0});
+        PX_ASSIGN_OR_RETURN(int64_t * row, a.Allocate<int64_t>(0, Shape{total, 3}));
+        for (int64_t g = 0; g < groups; ++g) {
+          for (int64_t i = 0; i < counts[g]; ++i, row += 3) {
             row[0] = g / classes;
             row[1] = g % classes;
-            row[2] = selected[i];
+            row[2] = lists[g * most + i];
           }
-        });
+        }
         return {};
       },
-      static_cast<size_t>(groups) * sizeof(int64_t) +
-          static_cast<size_t>(c.team_size()) * 2 * list);
+      counts_bytes + lists_bytes + static_cast<size_t>(c.team_size()) * scratch_bytes);
 }
 
 }  // namespace

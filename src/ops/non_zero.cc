@@ -1,6 +1,5 @@
 // NonZero: coordinates of the elements that are not zero, [rank, count], in row-major order. Since
-// opset
-// 9. The count is known only when it runs.
+// opset 9. The count is known only when it runs.
 #include "kernels/move/nonzero.h"
 #include "ops/core/copy.h"
 #include "ops/core/infer_context.h"

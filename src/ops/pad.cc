@@ -118,17 +118,21 @@ Result<std::unique_ptr<Kernel>> Bind(BindContext& c) {
     PX_ASSIGN_OR_RETURN(amounts, Spread(pads, axes, axes_given, in.rank()));
   }
   return MakeKernel("pad", [=](const KernelArgs& a) -> Result<void> {
-    Amounts now = amounts;
-    if (!known) {
-      std::vector<int64_t> axes;
-      if (axes_given) {
-        ReadInts(Tensor::Wrap(axes_type, Shape{axis_count}, a.raw_in(3)), kMaxRank, &axes);
-      }
-      PX_ASSIGN_OR_RETURN(now, Spread({a.in<int64_t>(1), static_cast<size_t>(pad_count)}, axes,
-                                      axes_given, in.rank()));
+    const auto pad = [&](const Amounts& by) {
+      kernels::Pad(mode, size, in, by.begin, by.end, a.raw_in(0), a.raw_in(2), a.raw_out(0),
+                   a.team());
+    };
+    if (known) {
+      pad(amounts);
+      return {};
     }
-    kernels::Pad(mode, size, in, now.begin, now.end, a.raw_in(0), a.raw_in(2), a.raw_out(0),
-                 a.team());
+    std::vector<int64_t> axes;
+    if (axes_given) {
+      ReadInts(Tensor::Wrap(axes_type, Shape{axis_count}, a.raw_in(3)), kMaxRank, &axes);
+    }
+    PX_ASSIGN_OR_RETURN(Amounts now, Spread({a.in<int64_t>(1), static_cast<size_t>(pad_count)},
+                                            axes, axes_given, in.rank()));
+    pad(now);
     return {};
   });
 }

@@ -1,6 +1,8 @@
 // Range: start, start + delta, ... below limit (above it for a negative delta). Since opset 11;
-// f32, f64, i16, i32, i64.
+// f32, f64, i16, i32, i64; f16 and bf16 since 27. Their stash_type names a least precision: floats
+// are computed in f64 and rounded once whatever it is.
 #include "kernels/move/fill.h"
+#include "ops/core/cast_op.h"
 #include "ops/core/copy.h"
 #include "ops/core/infer_context.h"
 
@@ -17,6 +19,9 @@ Result<int64_t> Count(DType dtype, const void* start, const void* limit, const v
 }
 
 Result<void> Infer(InferContext& c) {
+  if (!IsFloat(DTypeFromOnnx(c.Int("stash_type", 1)))) {
+    return Invalid("stash_type is {}, which is not a float type", c.Int("stash_type", 1));
+  }
   Tensor values[3];
   bool known = true;
   for (int i = 0; i < 3; ++i) {
@@ -54,12 +59,13 @@ Result<std::unique_ptr<Kernel>> Bind(BindContext& c) {
 }  // namespace
 
 OpDef op_range() {
-  constexpr TypeSet kTypes = Types(DType::kF32, DType::kF64, DType::kI16, DType::kI32, DType::kI64);
+  constexpr TypeSet kTypes = kFloats | Types(DType::kI16, DType::kI32, DType::kI64);
   OpDef def;
   def.name = "Range";
   def.since = 11;
   def.inputs = {{"start", kTypes, 'T'}, {"limit", kTypes, 'T'}, {"delta", kTypes, 'T'}};
   def.outputs = {{"output", kTypes, 'T'}};
+  def.attributes = {{.name = "stash_type", .since = 27}};
   def.infer = Infer;
   def.cost = MoveCost;
   def.bind = Bind;

@@ -60,7 +60,7 @@ OpDef op_scatter_nd() {
   def.inputs = {{"data", kAll, 'T'}, {"indices", kI64s}, {"updates", kAll, 'T'}};
   def.outputs = {{"output", kAll, 'T'}};
   def.attributes = {{.name = "reduction", .type = AttributeType::kString, .since = 16}};
-  def.aliases = {{.input = 0, .output = 0}};
+  def.aliases = {{.input = 0, .output = 0, .exclusive = true}};
   def.infer = Infer;
   def.cost = MoveCost;
   def.bind = Bind;

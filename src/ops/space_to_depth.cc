@@ -1,5 +1,5 @@
 // SpaceToDepth: [N, C, H, W] to [N, C b^2, H / b, W / b]: squares of positions become blocks of
-// channels. Since opset 1.
+// channels; mode DCR or CRD (opset 28). Since opset 1.
 #include "ops/core/copy.h"
 #include "ops/core/dims.h"
 #include "ops/core/infer_context.h"
@@ -10,6 +10,8 @@ namespace {
 Result<void> Infer(InferContext& c) {
   const int64_t b = c.Int("blocksize", 0);
   if (b < 1 || b > 1 << 15) return Invalid("blocksize is {}", b);
+  const std::string_view mode = c.String("mode", "DCR");
+  if (mode != "DCR" && mode != "CRD") return Invalid("mode is '{}'", mode);
   if (c.rank(0) < 0) return c.SetUnknownDims(0, 4);
   if (c.rank(0) != 4) return Invalid("the input should have rank 4, has {}", c.rank(0));
   const Dims& x = c.dims(0);
@@ -26,8 +28,11 @@ Result<void> Infer(InferContext& c) {
 }
 
 Result<std::unique_ptr<Kernel>> Bind(BindContext& c) {
+  const kernels::DepthOrder order = c.String("mode", "DCR") == "DCR"
+                                        ? kernels::DepthOrder::kDepthColumnRow
+                                        : kernels::DepthOrder::kColumnRowDepth;
   return BindStridedCopy(c, "space_to_depth",
-                         kernels::SpaceToDepthPlan(c.input(0), c.Int("blocksize", 1)));
+                         kernels::SpaceToDepthPlan(c.input(0), c.Int("blocksize", 1), order));
 }
 
 }  // namespace
@@ -37,7 +42,8 @@ OpDef op_space_to_depth() {
   def.name = "SpaceToDepth";
   def.inputs = {{"input", kAll, 'T'}};
   def.outputs = {{"output", kAll, 'T'}};
-  def.attributes = {{.name = "blocksize", .required = true}};
+  def.attributes = {{.name = "blocksize", .required = true},
+                    {.name = "mode", .type = AttributeType::kString, .since = 28}};
   def.infer = Infer;
   def.cost = MoveCost;
   def.bind = Bind;

@@ -218,9 +218,12 @@ Result<void> Program::PlanArena() {
           values_[static_cast<size_t>(buffer)].place == Place::kArena &&
           last[static_cast<size_t>(Root(in))] == i && last[static_cast<size_t>(buffer)] <= i;
       // Another input that sees the same buffer under another shape would be overwritten early.
-      const bool alone = std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) {
-        return v == kNoValue || v == in || buffer_of(v) != buffer;
-      });
+      bool alone = true;
+      for (size_t k = 0; k < node.inputs.size(); ++k) {
+        const ValueId v = node.inputs[k];
+        if (v == kNoValue || static_cast<int>(k) == a.input || (v == in && !a.exclusive)) continue;
+        alone &= buffer_of(v) != buffer;
+      }
       if (!fits || !alone) continue;
       reuse[static_cast<size_t>(out)] = buffer;
       last[static_cast<size_t>(buffer)] = last[static_cast<size_t>(out)];

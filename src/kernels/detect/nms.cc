@@ -1,54 +1,68 @@
 #include "kernels/detect/nms.h"
 
 #include <algorithm>
+#include <limits>
+
+#include "kernels/detect/overlap_f32.h"
 
 namespace parallax::kernels {
 namespace {
 
-struct Rect {
-  float y0, x0, y1, x1;
+struct Candidate {
+  float score;
+  int32_t index;
 };
 
+// For a heap whose top is the best one.
+bool Worse(const Candidate& a, const Candidate& b) {
+  return a.score != b.score ? a.score < b.score : a.index > b.index;
+}
+
 Rect ToRect(BoxFormat format, const float* b) {
+  Rect r;
   if (format == BoxFormat::kCenter) {
     const float half_w = b[2] / 2, half_h = b[3] / 2;
-    return {b[1] - half_h, b[0] - half_w, b[1] + half_h, b[0] + half_w};
+    r = {b[1] - half_h, b[0] - half_w, b[1] + half_h, b[0] + half_w, 0};
+  } else {
+    r = {std::min(b[0], b[2]), std::min(b[1], b[3]), std::max(b[0], b[2]), std::max(b[1], b[3]), 0};
   }
-  return {std::min(b[0], b[2]), std::min(b[1], b[3]), std::max(b[0], b[2]), std::max(b[1], b[3])};
+  r.area = (r.y1 - r.y0) * (r.x1 - r.x0);
+  return r;
 }
+
+int64_t Capacity(int64_t n, int64_t max_boxes) { return std::clamp<int64_t>(max_boxes, 0, n); }
 
 }  // namespace
 
-float IntersectionOverUnion(BoxFormat format, const float* a, const float* b) {
-  const Rect p = ToRect(format, a), q = ToRect(format, b);
-  const float area_p = (p.y1 - p.y0) * (p.x1 - p.x0), area_q = (q.y1 - q.y0) * (q.x1 - q.x0);
-  const float height = std::min(p.y1, q.y1) - std::max(p.y0, q.y0);
-  const float width = std::min(p.x1, q.x1) - std::max(p.x0, q.x0);
-  if (!(height > 0) || !(width > 0) || !(area_p > 0) || !(area_q > 0)) return 0;
-  const float common = height * width;
-  return common / (area_p + area_q - common);
+size_t NmsScratchBytes(int64_t n, int64_t max_boxes) {
+  return static_cast<size_t>(n) * sizeof(Candidate) +
+         static_cast<size_t>(RectList::Floats(Capacity(n, max_boxes))) * sizeof(float);
 }
 
 int64_t SelectBoxes(const NmsParams& params, const float* boxes, const float* scores, int64_t n,
-                    int64_t* order, int64_t* selected) {
+                    std::byte* scratch, int32_t* selected) {
+  Candidate* heap = reinterpret_cast<Candidate*>(scratch);
   int64_t candidates = 0;
   for (int64_t i = 0; i < n; ++i) {
-    if (!params.has_score_threshold || scores[i] > params.score_threshold) order[candidates++] = i;
+    const float score = scores[i];
+    if (params.has_score_threshold && !(score > params.score_threshold)) continue;
+    // NaN would break the order.
+    const float key = score == score ? score : -std::numeric_limits<float>::infinity();
+    heap[candidates++] = {key, static_cast<int32_t>(i)};
   }
-  // NaN scores would break the order: they count as the lowest.
-  const auto value = [&](int64_t i) { return scores[i] == scores[i] ? scores[i] : -3.4e38f; };
-  std::sort(order, order + candidates, [&](int64_t a, int64_t b) {
-    return value(a) != value(b) ? value(a) > value(b) : a < b;
-  });
-  int64_t kept = 0;
-  for (int64_t c = 0; c < candidates && kept < params.max_boxes; ++c) {
-    const float* box = boxes + 4 * order[c];
-    const bool dropped = std::any_of(selected, selected + kept, [&](int64_t k) {
-      return IntersectionOverUnion(params.format, box, boxes + 4 * k) > params.iou_threshold;
-    });
-    if (!dropped) selected[kept++] = order[c];
+  std::make_heap(heap, heap + candidates, Worse);
+  const int64_t capacity = Capacity(n, params.max_boxes);
+  const RectList kept(reinterpret_cast<float*>(heap + n), capacity);
+  int64_t count = 0;
+  while (candidates > 0 && count < capacity) {
+    std::pop_heap(heap, heap + candidates, Worse);
+    const int32_t index = heap[--candidates].index;
+    const Rect rect = ToRect(params.format, boxes + 4 * int64_t{index});
+    if (OverlapsAny(kept, count, rect, params.iou_threshold)) continue;
+    kept.Set(count, rect);
+    selected[count++] = index;
   }
-  return kept;
+  return count;
 }
 
 }  // namespace parallax::kernels

@@ -178,9 +178,11 @@ CopyPlan DepthToSpacePlan(const Shape& in, int64_t block, DepthOrder order) {
                        std::array<int64_t, 6>{0, 1, 4, 2, 5, 3});
 }
 
-CopyPlan SpaceToDepthPlan(const Shape& in, int64_t block) {
-  return TransposePlan({in[0], in[1], in[2] / block, block, in[3] / block, block},
-                       std::array<int64_t, 6>{0, 3, 5, 1, 2, 4});
+CopyPlan SpaceToDepthPlan(const Shape& in, int64_t block, DepthOrder order) {
+  const Shape split{in[0], in[1], in[2] / block, block, in[3] / block, block};
+  return order == DepthOrder::kDepthColumnRow
+             ? TransposePlan(split, std::array<int64_t, 6>{0, 3, 5, 1, 2, 4})
+             : TransposePlan(split, std::array<int64_t, 6>{0, 1, 3, 5, 2, 4});
 }
 
 }  // namespace parallax::kernels

@@ -64,7 +64,7 @@ CopyPlan ReversePlan(const Shape& in, int axis);
 // [N, C, H, W] -> [N, C / b^2, H b, W b] and the reverse, on any number of spatial axes = 2.
 enum class DepthOrder : uint8_t { kDepthColumnRow, kColumnRowDepth };  // ONNX modes DCR and CRD
 CopyPlan DepthToSpacePlan(const Shape& in, int64_t block, DepthOrder order);
-CopyPlan SpaceToDepthPlan(const Shape& in, int64_t block);
+CopyPlan SpaceToDepthPlan(const Shape& in, int64_t block, DepthOrder order);
 
 // REQUIRES: elem_size is 1, 2, 4 or 8; src and dst aligned to it.
 void StridedCopy(const CopyPlan& plan, size_t elem_size, const void* src, void* dst, Team& team);

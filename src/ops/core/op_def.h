@@ -77,6 +77,9 @@ struct Alias {
   int input = 0;
   int output = 0;
   AliasKind kind = AliasKind::kInPlace;
+  // In place only where no other input is the same value: the kernel reads it after it wrote
+  // elsewhere (indices, updates). Elementwise kernels do not care.
+  bool exclusive = false;
 };
 
 // Classes of the cost model (parallax paper, appendix A).

@@ -76,7 +76,7 @@ OpDef ScatterElementsDef(std::string_view name) {
   def.outputs = {{"output", kAll, 'T'}};
   def.attributes = {{.name = "axis"},
                     {.name = "reduction", .type = AttributeType::kString, .since = 16}};
-  def.aliases = {{.input = 0, .output = 0}};
+  def.aliases = {{.input = 0, .output = 0, .exclusive = true}};
   def.infer = Infer;
   def.cost = MoveCost;
   def.bind = Bind;

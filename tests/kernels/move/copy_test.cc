@@ -194,7 +194,8 @@ TEST(Copy, DepthAndSpace) {
                                   46, 64, 47, 65, 12, 30, 13, 31, 14, 32, 48, 66, 49, 67, 50, 68};
   EXPECT_EQ(y, dcr);
   std::vector<float> back(48);
-  StridedCopy(SpaceToDepthPlan({1, 2, 4, 6}, 2), 4, y.data(), back.data(), team);
+  StridedCopy(SpaceToDepthPlan({1, 2, 4, 6}, 2, DepthOrder::kDepthColumnRow), 4, y.data(),
+              back.data(), team);
   EXPECT_EQ(back, x);
   StridedCopy(DepthToSpacePlan({1, 8, 2, 3}, 2, DepthOrder::kColumnRowDepth), 4, x.data(), y.data(),
               team);
@@ -202,6 +203,9 @@ TEST(Copy, DepthAndSpace) {
                                   5,  14, 21, 30, 22, 31, 23, 32, 36, 45, 37, 46, 38, 47, 54, 63,
                                   55, 64, 56, 65, 39, 48, 40, 49, 41, 50, 57, 66, 58, 67, 59, 68};
   EXPECT_EQ(y, crd);
+  StridedCopy(SpaceToDepthPlan({1, 2, 4, 6}, 2, DepthOrder::kColumnRowDepth), 4, y.data(),
+              back.data(), team);
+  EXPECT_EQ(back, x);
 }
 
 int64_t PadSource(PadMode mode, int64_t i, int64_t n) {
