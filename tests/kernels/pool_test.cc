@@ -241,6 +241,41 @@ TEST(Pool, Average) {
   }
 }
 
+// y = (sum |x|^p)^(1/p): the relative error of the sum, divided by p, and one rounding of the root
+// (p above 2 goes through f64: the result's rounding alone).
+TEST(Pool, Lp) {
+  for (const PoolShape& s : Shapes()) {
+    SCOPED_TRACE(Describe(s));
+    const int64_t in_size = Product(s.in, s.rank), out_size = Product(s.out, s.rank);
+    const int64_t planes = s.batch * s.channels;
+    const std::vector<float> x = RandomFloats(planes * in_size, 1);
+    for (const int64_t power : {1, 2, 3}) {
+      std::vector<double> want, bound;
+      for (int64_t p = 0; p < planes; ++p) {
+        for (int64_t o = 0; o < out_size; ++o) {
+          double sum = 0;
+          int64_t terms = 0;
+          for (const int64_t at : Window(s, o)) {
+            if (at < 0) continue;
+            const double v = x[static_cast<size_t>(p * in_size + at)];
+            sum += std::pow(std::abs(v), static_cast<double>(power));
+            ++terms;
+          }
+          want.push_back(std::pow(sum, 1.0 / static_cast<double>(power)));
+          bound.push_back(want.back() * (testing::Gamma(terms + 1) + 0x1p-24) + 1e-40);
+        }
+      }
+      Compare(
+          planes * out_size, [&](float* out, Team& team) { LpPool(s, x.data(), out, power, team); },
+          [&](const std::vector<float>& got) {
+            for (size_t i = 0; i < got.size(); ++i) {
+              ASSERT_LE(std::abs(got[i] - want[i]), bound[i]) << i << ", p " << power;
+            }
+          });
+    }
+  }
+}
+
 TEST(Pool, Global) {
   for (const int64_t plane : {1, 2, 7, 16, 49, 63, 64, 1000}) {
     const int64_t planes = 2 * 1000 / plane + 3;
