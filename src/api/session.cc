@@ -1,7 +1,5 @@
 #include "parallax/session.h"
 
-#include <sched.h>
-
 #include <new>
 
 #include "onnx/import.h"
@@ -33,13 +31,6 @@ ValueInfo InfoOf(const Model& model, const std::string& name, const Value& value
     info.symbols.emplace_back(d.known() || d.symbol == 0 ? "" : model.symbols.NameOf(d.symbol));
   }
   return info;
-}
-
-int UsableCpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
-  return CPU_COUNT(&set) < 1 ? 1 : CPU_COUNT(&set);
 }
 
 parallax::Result<parallax::Tensor> FromView(const Input& input) {

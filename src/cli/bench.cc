@@ -14,6 +14,7 @@
 #include "cli/inputs.h"
 #include "ops/core/inference.h"
 #include "runtime/session.h"
+#include "threads/team.h"
 
 namespace parallax::cli {
 namespace {
@@ -136,7 +137,7 @@ Result<void> Bench(const BenchArguments& args) {
   PX_ASSIGN_OR_RETURN(Model model, LoadModel(args.model));
   PX_ASSIGN_OR_RETURN(std::vector<Tensor> inputs, MakeInputs(model, args.inputs, 0));
   runtime::SessionOptions options;
-  options.threads = args.threads > 0 ? args.threads : DefaultThreads();
+  options.threads = args.threads > 0 ? args.threads : UsableCpus();
   PX_ASSIGN_OR_RETURN(std::unique_ptr<runtime::Session> session,
                       runtime::Session::Create(std::move(model), options));
   const double plan_start = NowMilliseconds();

@@ -1,7 +1,5 @@
 #include "cli/command.h"
 
-#include <sched.h>
-
 #include <chrono>
 #include <cstdio>
 #include <fstream>
@@ -32,14 +30,6 @@ int Report(const Error& error) {
   std::fflush(stdout);
   fmt::print(stderr, "parallax: {}\n", error.message());
   return 1;
-}
-
-int DefaultThreads() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
-  const int count = CPU_COUNT(&set);
-  return count < 1 ? 1 : count;
 }
 
 double NowMilliseconds() {

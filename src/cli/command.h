@@ -32,9 +32,6 @@ Result<Model> LoadModel(const ModelOptions& options);
 // Prints the error to stderr and gives the exit code.
 int Report(const Error& error);
 
-// Threads this process may use: its CPU set.
-int DefaultThreads();
-
 double NowMilliseconds();  // steady clock
 int64_t PeakResidentBytes();
 

@@ -10,6 +10,7 @@
 #include "cli/inputs.h"
 #include "cli/npz.h"
 #include "runtime/session.h"
+#include "threads/team.h"
 
 namespace parallax::cli {
 namespace {
@@ -93,7 +94,7 @@ Result<void> Run(const RunArguments& args) {
   PX_ASSIGN_OR_RETURN(Model model, LoadModel(args.model));
   PX_ASSIGN_OR_RETURN(std::vector<Tensor> inputs, MakeInputs(model, args.inputs, std::nullopt));
   runtime::SessionOptions options;
-  options.threads = args.threads > 0 ? args.threads : DefaultThreads();
+  options.threads = args.threads > 0 ? args.threads : UsableCpus();
   PX_ASSIGN_OR_RETURN(std::unique_ptr<runtime::Session> session,
                       runtime::Session::Create(std::move(model), options));
   const double start = NowMilliseconds();

@@ -1,7 +1,5 @@
 #include "ir/attributes.h"
 
-#include <algorithm>
-
 namespace parallax {
 
 std::string_view Name(AttributeType type) {
@@ -34,10 +32,6 @@ void Attributes::Set(std::string name, Value value) {
     }
   }
   entries_.push_back({std::move(name), std::move(value)});
-}
-
-void Attributes::Erase(std::string_view name) {
-  std::erase_if(entries_, [&](const Entry& e) { return e.name == name; });
 }
 
 const Attributes::Entry* Attributes::Find(std::string_view name) const {

@@ -43,7 +43,6 @@ class Attributes {
   };
 
   void Set(std::string name, Value value);
-  void Erase(std::string_view name);
   const Entry* Find(std::string_view name) const;
   bool Has(std::string_view name) const { return Find(name) != nullptr; }
   const std::vector<Entry>& entries() const { return entries_; }

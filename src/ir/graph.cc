@@ -36,13 +36,6 @@ int Graph::FindInput(std::string_view input_name) const {
   return -1;
 }
 
-int Graph::FindOutput(std::string_view output_name) const {
-  for (size_t i = 0; i < output_names.size(); ++i) {
-    if (output_names[i] == output_name) return static_cast<int>(i);
-  }
-  return -1;
-}
-
 namespace {
 
 Result<void> Broken(const Graph& graph, std::string_view what) {

@@ -83,9 +83,8 @@ struct Graph {
   Value& value(ValueId id) { return values[static_cast<size_t>(id)]; }
   const Node& node(NodeId id) const { return nodes[static_cast<size_t>(id)]; }
   Node& node(NodeId id) { return nodes[static_cast<size_t>(id)]; }
-  // The first input or output position with that name, or -1.
+  // The first input position with that name, or -1.
   int FindInput(std::string_view input_name) const;
-  int FindOutput(std::string_view output_name) const;
   // Checks the invariants, bodies included.
   Result<void> Verify() const;
 };

@@ -6,6 +6,7 @@
 #include <onnx/onnx_pb.h>
 
 #include "onnx/node_order.h"
+#include "ops/core/cast_op.h"
 
 namespace parallax::onnx_import {
 namespace {
@@ -305,7 +306,7 @@ Result<TensorType> GraphBuilder::ReadType(const ::onnx::ValueInfoProto& proto) {
   }
   const auto& tensor = proto.type().tensor_type();
   TensorType type;
-  type.dtype = FromOnnxType(tensor.elem_type());
+  type.dtype = ops::DTypeFromOnnx(tensor.elem_type());
   if (type.dtype == DType::kUndefined) {
     return MakeError(ErrorCode::kUnsupported, "input '{}' is of {}, which is not supported",
                      proto.name(), OnnxTypeName(tensor.elem_type()));

@@ -8,6 +8,7 @@
 #include <onnx/onnx_pb.h>
 
 #include "onnx/skeleton.h"
+#include "ops/core/cast_op.h"
 
 namespace parallax::onnx_import {
 namespace {
@@ -105,39 +106,6 @@ bool Inside(const std::filesystem::path& file, const std::filesystem::path& fold
 
 }  // namespace
 
-DType FromOnnxType(int onnx_type) {
-  switch (onnx_type) {
-    case TensorProto::FLOAT:
-      return DType::kF32;
-    case TensorProto::DOUBLE:
-      return DType::kF64;
-    case TensorProto::FLOAT16:
-      return DType::kF16;
-    case TensorProto::BFLOAT16:
-      return DType::kBF16;
-    case TensorProto::INT8:
-      return DType::kI8;
-    case TensorProto::UINT8:
-      return DType::kU8;
-    case TensorProto::INT16:
-      return DType::kI16;
-    case TensorProto::UINT16:
-      return DType::kU16;
-    case TensorProto::INT32:
-      return DType::kI32;
-    case TensorProto::UINT32:
-      return DType::kU32;
-    case TensorProto::INT64:
-      return DType::kI64;
-    case TensorProto::UINT64:
-      return DType::kU64;
-    case TensorProto::BOOL:
-      return DType::kBool;
-    default:
-      return DType::kUndefined;
-  }
-}
-
 std::string OnnxTypeName(int onnx_type) {
   if (onnx_type == TensorProto::UNDEFINED) return "an undefined type";
   if (TensorProto::DataType_IsValid(onnx_type)) {
@@ -148,7 +116,7 @@ std::string OnnxTypeName(int onnx_type) {
 
 Result<Tensor> TensorReader::Read(const TensorProto& proto) {
   const std::string context = fmt::format("tensor '{}'", proto.name());
-  const DType dtype = FromOnnxType(proto.data_type());
+  const DType dtype = ops::DTypeFromOnnx(proto.data_type());
   if (dtype == DType::kUndefined) {
     return MakeError(ErrorCode::kUnsupported, "{} is of {}, which is not supported", context,
                      OnnxTypeName(proto.data_type()));

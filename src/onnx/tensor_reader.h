@@ -24,8 +24,6 @@ class SparseTensorProto;
 
 namespace parallax::onnx_import {
 
-// The element type of a TensorProto.DataType number; kUndefined for those nobody supports.
-DType FromOnnxType(int onnx_type);
 // "float16", "complex64"... for messages.
 std::string OnnxTypeName(int onnx_type);
 

@@ -1,9 +1,9 @@
 // Clip: min(max(x, lo), hi), elementwise. The bounds are attributes until opset 10 and optional
 // scalar inputs from 11; where lo > hi the result is hi. Floats, and every integer type since 12.
-#include <cstring>
 #include <limits>
 
 #include "ops/core/elementwise.h"
+#include "ops/core/scalar.h"
 
 namespace parallax::ops {
 namespace {
@@ -29,16 +29,10 @@ Result<std::unique_ptr<Kernel>> Bind(BindContext& c) {
       kernels::Clip(dtype, a.raw_in(0), a.raw_out(0), n, a.raw_in(1), a.raw_in(2), a.team());
     });
   }
-  struct Bound {
-    alignas(8) unsigned char bytes[8] = {};
-  };
-  Bound lo, hi;
-  DispatchType(dtype, [&]<class T>() {
-    const T low = T(c.Float("min", std::numeric_limits<float>::lowest()));
-    const T high = T(c.Float("max", std::numeric_limits<float>::max()));
-    std::memcpy(lo.bytes, &low, sizeof(T));
-    std::memcpy(hi.bytes, &high, sizeof(T));
-  });
+  const Scalar lo =
+      ScalarOf(dtype, static_cast<double>(c.Float("min", std::numeric_limits<float>::lowest())));
+  const Scalar hi =
+      ScalarOf(dtype, static_cast<double>(c.Float("max", std::numeric_limits<float>::max())));
   return MakeKernel("clip", [=](const KernelArgs& a) {
     kernels::Clip(dtype, a.raw_in(0), a.raw_out(0), n, lo.bytes, hi.bytes, a.team());
   });

@@ -5,6 +5,7 @@
 #include "kernels/move/fill.h"
 #include "ops/core/copy.h"
 #include "ops/core/infer_context.h"
+#include "ops/core/scalar.h"
 
 namespace parallax::ops {
 namespace {
@@ -30,10 +31,7 @@ Result<void> Infer(InferContext& c) {
 }
 
 Result<std::unique_ptr<Kernel>> Bind(BindContext& c) {
-  struct Element {
-    unsigned char bytes[8] = {};
-  };
-  Element element;
+  Scalar element;
   const size_t size = SizeOf(c.output_type(0));
   if (const Tensor* value = c.node().attributes.TensorValue("value")) {
     std::memcpy(element.bytes, value->bytes_begin(), size);

@@ -3,11 +3,11 @@
 // portable kernel.
 #include "kernels/conv/conv.h"
 #include "kernels/conv/generic_conv.h"
-#include "kernels/gemm/gemm.h"
 #include "ops/core/bind_context.h"
 #include "ops/core/dims.h"
 #include "ops/core/infer_context.h"
 #include "ops/core/op_def.h"
+#include "ops/core/packed_weights.h"
 #include "ops/core/window.h"
 
 namespace parallax::ops {
@@ -76,31 +76,13 @@ Result<kernels::ConvShape> ShapeOf(const BindContext& c) {
 
 Result<std::unique_ptr<Kernel>> BindF32(BindContext& c, const kernels::ConvShape& shape) {
   const kernels::ConvPlan plan = kernels::PlanConv(shape);
-  const size_t scratch = kernels::ConvWorkspaceBytes(plan, c.team_size());
-  if (c.constant(1) != nullptr) {
-    PX_ASSIGN_OR_RETURN(std::shared_ptr<const void> packed,
-                        c.Pack(1,
-                               fmt::format("{} g{} {} {}", plan.name(), shape.groups,
-                                           plan.packed_weight_bytes, kernels::SimdTargetName()),
-                               plan.packed_weight_bytes, [&plan](const Tensor& source, void* out) {
-                                 kernels::PackConvWeights(plan, source.bytes_begin(), out);
-                               }));
-    return MakeKernel(
-        plan.name(),
-        [=](const KernelArgs& a) {
-          kernels::Conv(plan, a.in<float>(0), packed.get(), a.in<float>(2), {}, a.out<float>(0),
-                        a.workspace(), a.team());
-        },
-        scratch);
-  }
-  return MakeKernel(
-      plan.name(),
-      [=](const KernelArgs& a) {
-        kernels::PackConvWeights(plan, a.raw_in(1), a.workspace());
-        kernels::Conv(plan, a.in<float>(0), a.workspace(), a.in<float>(2), {}, a.out<float>(0),
-                      a.workspace() + plan.packed_weight_bytes, a.team());
-      },
-      plan.packed_weight_bytes + scratch);
+  return BindPackedWeights(
+      c, plan, shape.groups, kernels::ConvWorkspaceBytes(plan, c.team_size()),
+      kernels::PackConvWeights,
+      [](const kernels::ConvPlan& p, const KernelArgs& a, const void* packed, void* workspace) {
+        kernels::Conv(p, a.in<float>(0), packed, a.in<float>(2), {}, a.out<float>(0), workspace,
+                      a.team());
+      });
 }
 
 Result<std::unique_ptr<Kernel>> Bind(BindContext& c) {

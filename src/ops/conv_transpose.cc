@@ -2,11 +2,11 @@
 // output_shape, every auto_pad. Since opset 1. f32 through GEMM; f64, f16 and bf16 portable.
 #include "kernels/conv/conv_transpose.h"
 #include "kernels/conv/generic_conv.h"
-#include "kernels/gemm/gemm.h"
 #include "ops/core/bind_context.h"
 #include "ops/core/dims.h"
 #include "ops/core/infer_context.h"
 #include "ops/core/op_def.h"
+#include "ops/core/packed_weights.h"
 #include "ops/core/window.h"
 
 namespace parallax::ops {
@@ -125,31 +125,14 @@ Result<std::unique_ptr<Kernel>> Bind(BindContext& c) {
     });
   }
   const kernels::ConvTransposePlan plan = kernels::PlanConvTranspose(shape);
-  const size_t scratch = kernels::ConvTransposeWorkspaceBytes(plan, c.team_size());
-  if (c.constant(1) != nullptr) {
-    PX_ASSIGN_OR_RETURN(std::shared_ptr<const void> packed,
-                        c.Pack(1,
-                               fmt::format("{} g{} {} {}", plan.name(), shape.groups,
-                                           plan.packed_weight_bytes, kernels::SimdTargetName()),
-                               plan.packed_weight_bytes, [&plan](const Tensor& source, void* out) {
-                                 kernels::PackConvTransposeWeights(plan, source.bytes_begin(), out);
-                               }));
-    return MakeKernel(
-        plan.name(),
-        [=](const KernelArgs& a) {
-          kernels::ConvTranspose(plan, a.in<float>(0), packed.get(), a.in<float>(2), {},
-                                 a.out<float>(0), a.workspace(), a.team());
-        },
-        scratch);
-  }
-  return MakeKernel(
-      plan.name(),
-      [=](const KernelArgs& a) {
-        kernels::PackConvTransposeWeights(plan, a.raw_in(1), a.workspace());
-        kernels::ConvTranspose(plan, a.in<float>(0), a.workspace(), a.in<float>(2), {},
-                               a.out<float>(0), a.workspace() + plan.packed_weight_bytes, a.team());
-      },
-      plan.packed_weight_bytes + scratch);
+  return BindPackedWeights(c, plan, shape.groups,
+                           kernels::ConvTransposeWorkspaceBytes(plan, c.team_size()),
+                           kernels::PackConvTransposeWeights,
+                           [](const kernels::ConvTransposePlan& p, const KernelArgs& a,
+                              const void* packed, void* workspace) {
+                             kernels::ConvTranspose(p, a.in<float>(0), packed, a.in<float>(2), {},
+                                                    a.out<float>(0), workspace, a.team());
+                           });
 }
 
 }  // namespace

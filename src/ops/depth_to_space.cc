@@ -1,6 +1,7 @@
 // DepthToSpace: [N, C, H, W] to [N, C / b^2, H b, W b]: blocks of channels become squares of
 // positions; mode DCR or CRD (opset 11). Since opset 1.
 #include "ops/core/copy.h"
+#include "ops/core/depth_op.h"
 #include "ops/core/dims.h"
 #include "ops/core/infer_context.h"
 
@@ -8,10 +9,8 @@ namespace parallax::ops {
 namespace {
 
 Result<void> Infer(InferContext& c) {
-  const int64_t b = c.Int("blocksize", 0);
-  if (b < 1 || b > 1 << 15) return Invalid("blocksize is {}", b);
-  const std::string_view mode = c.String("mode", "DCR");
-  if (mode != "DCR" && mode != "CRD") return Invalid("mode is '{}'", mode);
+  PX_ASSIGN_OR_RETURN(DepthBlocks blocks, ReadDepthBlocks(c));
+  const int64_t b = blocks.size;
   if (c.rank(0) < 0) return c.SetUnknownDims(0, 4);
   if (c.rank(0) != 4) return Invalid("the input should have rank 4, has {}", c.rank(0));
   const Dims& x = c.dims(0);
@@ -24,11 +23,9 @@ Result<void> Infer(InferContext& c) {
 }
 
 Result<std::unique_ptr<Kernel>> Bind(BindContext& c) {
-  const kernels::DepthOrder order = c.String("mode", "DCR") == "DCR"
-                                        ? kernels::DepthOrder::kDepthColumnRow
-                                        : kernels::DepthOrder::kColumnRowDepth;
+  PX_ASSIGN_OR_RETURN(DepthBlocks blocks, ReadDepthBlocks(c));
   return BindStridedCopy(c, "depth_to_space",
-                         kernels::DepthToSpacePlan(c.input(0), c.Int("blocksize", 1), order));
+                         kernels::DepthToSpacePlan(c.input(0), blocks.size, blocks.order));
 }
 
 }  // namespace

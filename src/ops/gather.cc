@@ -1,9 +1,9 @@
 // Gather: slices of `data` along `axis` (default 0) that the indices name; negative indices count
 // from the end. An index outside is an error when it runs. Since opset 1; negative indices
 // since 11.
-#include "kernels/move/gather.h"
 #include "ops/core/axis.h"
 #include "ops/core/copy.h"
+#include "ops/core/index_check.h"
 #include "ops/core/infer_context.h"
 
 namespace parallax::ops {
@@ -41,12 +41,7 @@ Result<std::unique_ptr<Kernel>> Bind(BindContext& c) {
   const DType index = c.input_type(1);
   const size_t size = SizeOf(c.input_type(0));
   return MakeKernel("gather", [=](const KernelArgs& a) -> Result<void> {
-    const int64_t bad = kernels::FirstBadIndex(index, a.raw_in(1), n, v.axis);
-    if (bad >= 0) {
-      const int64_t value = index == DType::kI32 ? a.in<int32_t>(1)[bad] : a.in<int64_t>(1)[bad];
-      return MakeError(ErrorCode::kInvalidArgument,
-                       "index {} (at position {}) is outside an axis of {}", value, bad, v.axis);
-    }
+    PX_RETURN_IF_ERROR(CheckIndices(index, a.raw_in(1), n, v.axis));
     kernels::Gather(size, v.outer, v.axis, v.inner, index, a.raw_in(1), n, a.raw_in(0),
                     a.raw_out(0), a.team());
     return {};

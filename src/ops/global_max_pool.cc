@@ -15,12 +15,7 @@ Result<std::unique_ptr<Kernel>> Bind(BindContext& c) {
       kernels::GlobalMaxPool(planes, plane, a.in<float>(0), a.out<float>(0), a.team());
     });
   }
-  // One window over the flattened plane.
-  kernels::PoolShape shape;
-  shape.channels = planes;
-  shape.rank = 1;
-  shape.in[0] = shape.kernel[0] = plane;
-  shape.out[0] = 1;
+  const kernels::PoolShape shape = GlobalPoolShape(c.input(0));
   return MakeKernel("global_max_pool_portable", [=](const KernelArgs& a) {
     DispatchType(dtype, [&]<class T>() {
       if constexpr (IsFloat(kDTypeOf<T>) && !std::is_same_v<T, float>) {

@@ -2,12 +2,12 @@
 // Amounts and value: attributes until opset 10, inputs since 11; axes since 18. Reflecting and
 // wrapping go on past one period, as NumPy does (kernels/move/pad.h).
 #include <algorithm>
-#include <cstring>
 
 #include "base/checked.h"
 #include "kernels/move/pad.h"
 #include "ops/core/copy.h"
 #include "ops/core/infer_context.h"
+#include "ops/core/scalar.h"
 
 namespace parallax::ops {
 namespace {
@@ -92,14 +92,7 @@ Result<std::unique_ptr<Kernel>> Bind(BindContext& c) {
   const size_t size = SizeOf(c.input_type(0));
   if (c.opset() < 11) {
     PX_ASSIGN_OR_RETURN(Amounts amounts, Spread(*c.Ints("pads"), {}, false, in.rank()));
-    struct Element {
-      alignas(8) unsigned char bytes[8] = {};
-    };
-    Element value;
-    DispatchType(c.input_type(0), [&]<class T>() {
-      const T v = static_cast<T>(c.Float("value", 0.0f));
-      std::memcpy(value.bytes, &v, sizeof(T));
-    });
+    const Scalar value = ScalarOf(c.input_type(0), static_cast<double>(c.Float("value", 0.0f)));
     return MakeKernel("pad", [=](const KernelArgs& a) {
       kernels::Pad(mode, size, in, amounts.begin, amounts.end, a.raw_in(0), value.bytes,
                    a.raw_out(0), a.team());

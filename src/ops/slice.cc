@@ -57,7 +57,10 @@ Result<void> Complete(Lists* lists, int rank, bool axes_given, bool steps_given)
   return {};
 }
 
-std::optional<Lists> KnownLists(const InferContext& c) {
+// The lists of an InferContext or a BindContext, or nothing while an input has no value yet.
+template <class Context>
+std::optional<Lists> KnownLists(const Context& c) {
+  constexpr int64_t kMaxValues = 4096;  // far above any rank: longer lists are refused by length
   Lists lists;
   if (c.opset() < 10) {
     if (const auto* v = c.Ints("starts")) lists.starts = *v;
@@ -68,9 +71,8 @@ std::optional<Lists> KnownLists(const InferContext& c) {
   std::vector<int64_t>* targets[] = {&lists.starts, &lists.ends, &lists.axes, &lists.steps};
   for (int i = 0; i < 4; ++i) {
     if (!c.has_input(1 + i)) continue;
-    std::optional<std::vector<int64_t>> values = c.ConstantInts(1 + i);
-    if (!values) return std::nullopt;
-    *targets[i] = std::move(*values);
+    const Tensor* constant = c.constant(1 + i);
+    if (constant == nullptr || !ReadInts(*constant, kMaxValues, targets[i])) return std::nullopt;
   }
   return lists;
 }
@@ -134,23 +136,9 @@ Result<std::unique_ptr<Kernel>> Bind(BindContext& c) {
   const Shape in = c.input(0), out = c.output(0);
   const size_t size = SizeOf(c.input_type(0));
   const bool axes_given = AxesGiven(c), steps_given = StepsGiven(c);
-  Lists lists;
-  bool known = true;
-  if (c.opset() < 10) {
-    if (const auto* v = c.Ints("starts")) lists.starts = *v;
-    if (const auto* v = c.Ints("ends")) lists.ends = *v;
-    if (const auto* v = c.Ints("axes")) lists.axes = *v;
-  } else {
-    std::vector<int64_t>* targets[] = {&lists.starts, &lists.ends, &lists.axes, &lists.steps};
-    for (int i = 0; i < 4; ++i) {
-      if (!c.has_input(1 + i)) continue;
-      known &= c.constant(1 + i) != nullptr;
-      if (known) ReadInts(*c.constant(1 + i), kMaxRank, targets[i]);
-    }
-  }
-  if (known) {
-    PX_RETURN_IF_ERROR(Complete(&lists, in.rank(), axes_given, steps_given));
-    return BindStridedCopy(c, "slice", PlanOf(in, out, lists));
+  if (std::optional<Lists> lists = KnownLists(c)) {
+    PX_RETURN_IF_ERROR(Complete(&*lists, in.rank(), axes_given, steps_given));
+    return BindStridedCopy(c, "slice", PlanOf(in, out, *lists));
   }
   // The bounds arrive with the run; inference has just checked them against the output's shape.
   const int64_t count = c.input(1).elements();

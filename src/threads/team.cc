@@ -1,5 +1,7 @@
 #include "threads/team.h"
 
+#include <sched.h>
+
 #include <atomic>
 #include <thread>
 #include <vector>
@@ -24,6 +26,13 @@ inline void Pause() {
 }
 
 }  // namespace
+
+int UsableCpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
+  return CPU_COUNT(&set) < 1 ? 1 : CPU_COUNT(&set);
+}
 
 struct Team::State {
   // Written by Run before `epoch` moves, read by workers after they see it move.

@@ -20,6 +20,9 @@
 
 namespace parallax {
 
+// CPUs that this process may run on (its CPU set), at least 1: the default size of a team.
+int UsableCpus();
+
 class Team {
  public:
   using Task = FunctionRef<void(int64_t task, int worker)>;

@@ -17,6 +17,7 @@
 
 #include "onnx/import.h"
 #include "onnx/tensor_reader.h"
+#include "ops/core/cast_op.h"
 #include "passes/passes.h"
 #include "runtime/session.h"
 #include "tests/ops/runner/compare.h"
@@ -49,7 +50,7 @@ std::optional<std::string> Unreadable(const ::onnx::GraphProto& graph) {
     for (const auto& info : *infos) {
       if (!IsTensor(info)) return "a value is a sequence, map or optional";
       const int type = info.type().tensor_type().elem_type();
-      if (onnx_import::FromOnnxType(type) == DType::kUndefined) {
+      if (ops::DTypeFromOnnx(type) == DType::kUndefined) {
         return "type " + onnx_import::OnnxTypeName(type);
       }
     }

@@ -1,8 +1,9 @@
 // Binary elementwise functions with broadcasting: out[i] = f(a[...], b[...]).
 //
 // Role:       the arithmetic of ONNX's two-input operators; variadic Sum, Max, Min fold over it.
-// Ownership:  borrows its pointers; out may be a or b where the plan reads that operand densely
-//             (BroadcastPlan::IsDense) and element sizes agree.
+// Ownership:  borrows its pointers; out may be an operand of the output's own shape and element
+//             size: each of its elements is read before that place is written. The other operand
+//             must then not overlap it, unless it is the same operand.
 // Threads:    splits over the caller's team.
 // Cost:       one pass over memory; allocates nothing.
 // Invariants: the same bits for every team size. Integers wrap; nothing traps.

@@ -4,6 +4,7 @@
 
 #include "kernels/move/strided_copy.h"
 #include "ops/core/dims.h"
+#include "ops/core/scalar.h"
 
 namespace parallax::ops {
 
@@ -81,20 +82,6 @@ Result<std::unique_ptr<Kernel>> BindBinary(BindContext& c, BinaryOp op) {
   });
 }
 
-namespace {
-
-// `count` as one element of `dtype`, to divide by.
-struct Scalar {
-  alignas(8) unsigned char bytes[8] = {};
-};
-Scalar MakeScalar(DType dtype, int count) {
-  Scalar s;
-  DispatchType(dtype, [&]<class T>() { *reinterpret_cast<T*>(s.bytes) = static_cast<T>(count); });
-  return s;
-}
-
-}  // namespace
-
 Result<std::unique_ptr<Kernel>> BindVariadic(BindContext& c, BinaryOp op, bool mean) {
   const DType dtype = c.input_type(0);
   if (!kernels::BinarySupports(op, dtype)) {
@@ -113,7 +100,7 @@ Result<std::unique_ptr<Kernel>> BindVariadic(BindContext& c, BinaryOp op, bool m
   }
   const kernels::CopyPlan spread = kernels::ExpandPlan(c.input(0), shape);
   const BroadcastPlan scale = kernels::MakeBroadcastPlan(shape, Shape{});
-  const Scalar count = MakeScalar(dtype, inputs);
+  const Scalar count = ScalarOf(dtype, inputs);
   return MakeKernel("variadic", [=](const KernelArgs& a) {
     void* out = a.raw_out(0);
     int next = 1;

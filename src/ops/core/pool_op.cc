@@ -76,6 +76,15 @@ Result<kernels::PoolShape> PoolShapeOf(const BindContext& c) {
   return s;
 }
 
+kernels::PoolShape GlobalPoolShape(const Shape& x) {
+  kernels::PoolShape s;
+  s.channels = x[0] * x[1];
+  s.rank = 1;
+  s.in[0] = s.kernel[0] = x.Elements(2, x.rank());
+  s.out[0] = 1;
+  return s;
+}
+
 Cost PoolCost(const CostContext& c) {
   double window = 1;
   if (const std::vector<int64_t>* kernel = c.Ints("kernel_shape")) {

@@ -13,6 +13,8 @@ Result<void> InferPool(InferContext& c);
 // Output 0 of a global pool: spatial extents become 1.
 Result<void> InferGlobalPool(InferContext& c);
 Result<kernels::PoolShape> PoolShapeOf(const BindContext& c);
+// A global pool of an [N, C, spatial...] input as one window over each flattened plane.
+kernels::PoolShape GlobalPoolShape(const Shape& x);
 // Kernel elements an output.
 Cost PoolCost(const CostContext& c);
 Cost GlobalPoolCost(const CostContext& c);

@@ -261,6 +261,36 @@ TEST(Binary, InPlaceOnEitherSide) {
   });
 }
 
+// An operand of the output's shape may be overwritten while the other one broadcasts, whatever the
+// loops of the plan: planners and variadic operators rely on it.
+TEST(Binary, InPlaceWhileTheOtherBroadcasts) {
+  ForEachTarget([] {
+    Team team(3);
+    for (const Pair& pair : Pairs()) {
+      const std::array<Shape, 2> both = {pair.a, pair.b};
+      Result<Shape> out = BroadcastShape(both);
+      ASSERT_TRUE(out.ok());
+      const BroadcastPlan plan = MakeBroadcastPlan(pair.a, pair.b);
+      std::vector<float> a(static_cast<size_t>(pair.a.elements()));
+      std::vector<float> b(static_cast<size_t>(pair.b.elements()));
+      for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i % 97) - 31.5f;
+      for (size_t i = 0; i < b.size(); ++i) b[i] = static_cast<float>(i % 89) * 0.25f + 1;
+      std::vector<float> want(static_cast<size_t>(out->elements()));
+      Binary(BinaryOp::kSub, DType::kF32, plan, a.data(), b.data(), want.data(), team);
+      if (pair.a == *out) {
+        std::vector<float> y = a;
+        Binary(BinaryOp::kSub, DType::kF32, plan, y.data(), b.data(), y.data(), team);
+        EXPECT_EQ(y, want) << pair.a.ToString() << pair.b.ToString();
+      }
+      if (pair.b == *out) {
+        std::vector<float> y = b;
+        Binary(BinaryOp::kSub, DType::kF32, plan, a.data(), y.data(), y.data(), team);
+        EXPECT_EQ(y, want) << pair.a.ToString() << pair.b.ToString();
+      }
+    }
+  });
+}
+
 TEST(Binary, HasZero) {
   const int64_t x[3] = {1, -1, 0};
   EXPECT_TRUE(HasZero(DType::kI64, x, 3));
