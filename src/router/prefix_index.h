@@ -1,0 +1,143 @@
+// PrefixIndex: the router's shadow of what each backend's KV cache holds.
+//
+// Role:       Decide asks it for every candidate's reusable prefix; the server tells it what ran
+// and
+//             what each response says was reused.
+// Ownership:  owns all it stores; borrows symbols for the length of a call.
+// Threads:    Match and the gauges are const and may run at once; everything else needs the caller
+//             to keep others out.
+// Cost:       Match: O(prompt) at memcmp speed, no allocation. Insert: O(sequence) and O(log nodes)
+//             for each node on its path.
+// Invariants: bytes() is exact: it counts every tree node with its symbols at the allocator's
+//             granularity, every table slot and vector capacity, and is at most byte_cap after each
+//             call (with one exception: an index whose backends alone need more). Recency is the
+//             order of the calls: the index knows no clock, so a clock that jumps cannot hurt.
+// Example:
+//   index.AddBackend(0, {.max_sequences = 1});           // llama-server, one slot
+//   PrefixMatch m = index.Match(0, prompt);              // before: what would be reused
+//   index.Complete(0, {.symbols = prompt_and_answer, .prompt_symbols = prompt.size(),
+//                      .prompt_tokens = p, .predicted_tokens = m.reusable, .reported_tokens =
+//                      285});
+//
+// Two shapes of cache are modelled.
+// Slots (max_sequences > 0; llama-server without a host prompt cache): each slot holds one
+// sequence. A prompt goes to the slot with the longest common prefix if that exceeds
+// slot_similarity of the prompt, else to the slot used least recently; what that slot held beyond
+// the common prefix is gone. (That busy slots cannot be chosen is not modelled.) LRU (max_sequences
+// = 0; host prompt cache, RadixAttention, paged blocks): tokens stay resident by recency within a
+// capacity. What was used too long ago stays in the index as a ghost, and a prefix is believed only
+// where the tokens used more recently (its LRU stack distance) leave room for it. The capacity is
+// learned: reported hits beyond it raise it, misses within it lower it, wherever it started from.
+//
+// A reported reuse below what both the prediction and the present state say, and that capacity does
+// not explain, puts the sequence in doubt: beyond the reported length it no longer counts until a
+// report confirms it, although the backend has just processed it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "router/symbols.h"
+
+namespace parallax::router {
+
+// A backend's place in the configuration; stable while the process lives. A server that answers to
+// several models with separate caches gets one id for each.
+using BackendId = uint32_t;
+
+struct CacheShape {
+  int64_t max_sequences = 0;     // slots; 0: not limited by sequences (an LRU cache)
+  int64_t max_tokens = 0;        // LRU capacity to start from; 0: unknown, believe all until a miss
+  double tokens_per_symbol = 1;  // 1 where symbols are token ids; about block_bytes / 4 for blocks
+};
+
+struct PrefixMatch {
+  size_t held = 0;      // symbols of the prompt that the backend is believed to hold
+  size_t reusable = 0;  // what it would report: min(held, prompt - 1), llama-server's rule
+};
+
+// What a finished request tells the index.
+struct CacheReport {
+  SymbolSpan symbols;            // prompt and generated, without the last generated token, whose
+                                 // KV is never computed; kUnknownSymbol where an id is not known
+  size_t prompt_symbols = 0;     // how many of them are the prompt
+  int64_t prompt_tokens = 0;     // p as the backend counts it
+  int64_t predicted_tokens = 0;  // reuse that the decision predicted
+  int64_t reported_tokens = 0;   // timings.cache_n or usage.prompt_tokens_details.cached_tokens
+};
+
+enum class ReportVerdict : uint8_t {
+  kConfirmed,  // as predicted (block symbols: to within two blocks)
+  kMore,       // more was reused than predicted
+  kStale,      // less than predicted, but no more than the present state says: others came between
+  kCapacity,   // less, explained by the cache's capacity, which was lowered
+  kUnexplained,  // less, for no reason that the index knows: the sequence is in doubt
+};
+
+struct CacheGauges {
+  int64_t bytes = 0;             // tree, tables and bookkeeping of this backend
+  int64_t entries = 0;           // sequences that are no prefix of another
+  int64_t symbols = 0;           // stored once for each shared prefix
+  int64_t capacity_symbols = 0;  // LRU capacity believed now; 0: unknown
+  int64_t reports = 0;
+  int64_t mispredictions =
+      0;                 // kStale, kCapacity and kUnexplained: parallax_prefix_mispredict_total
+  int64_t more = 0;      // kMore
+  double hit_ratio = 0;  // reused / prompt tokens as reported, over about the last 20 reports
+};
+
+class PrefixIndex {
+ public:
+  struct Options {
+    int64_t byte_cap = int64_t{64} << 20;
+    double slot_similarity = 0.10;  // llama-server's slot_prompt_similarity
+  };
+
+  PrefixIndex();
+  explicit PrefixIndex(const Options& options);
+  ~PrefixIndex();
+  PrefixIndex(PrefixIndex&&) noexcept;
+  PrefixIndex& operator=(PrefixIndex&&) noexcept;
+
+  // Adds an empty backend, or empties it and gives it a new shape.
+  void AddBackend(BackendId backend, const CacheShape& shape);
+  // Drops a backend and all that it held. Unknown ids are ignored here and below.
+  void RemoveBackend(BackendId backend);
+  // The backend restarted: its cache is empty; capacity and counters stay.
+  void Clear(BackendId backend);
+
+  // What `backend` would reuse of this prompt. Changes nothing.
+  PrefixMatch Match(BackendId backend, SymbolSpan prompt) const;
+
+  // Refreshes the recency of the prompt's known prefix (a request with it was dispatched).
+  void Touch(BackendId backend, SymbolSpan prompt);
+
+  // The backend now holds `symbols`; the first `prompt_symbols` of them were the prompt.
+  void Insert(BackendId backend, SymbolSpan symbols, size_t prompt_symbols);
+
+  // Compares a reported reuse with what was believed and corrects the index. Call it before the
+  // Insert of the same request, or call Complete.
+  ReportVerdict Report(BackendId backend, const CacheReport& report);
+
+  // Report, then Insert (in doubt beyond the reported length where the verdict is kUnexplained).
+  ReportVerdict Complete(BackendId backend, const CacheReport& report);
+
+  int64_t bytes() const;
+  int64_t entries() const;
+  CacheGauges Gauges(BackendId backend) const;
+  const Options& options() const { return options_; }
+
+ private:
+  struct Shadow;
+
+  void InsertSequence(Shadow& shadow, SymbolSpan symbols, size_t prompt_symbols, size_t believed);
+  void EnforceCap();
+
+  Options options_;
+  std::map<BackendId, std::unique_ptr<Shadow>> shadows_;
+  uint64_t uses_ = 0;  // one for each use of a node, over all backends: the order of recency
+};
+
+}  // namespace parallax::router
