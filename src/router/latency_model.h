@@ -85,6 +85,8 @@ struct Prediction {
   bool operator==(const Prediction&) const = default;
 };
 
+inline constexpr double kUnpredictableMs = 1e12;  // 30 years
+
 Prediction Predict(const LatencyModel& model, const Workload& workload);
 
 // The value of each coefficient's feature, in the order of `beta`.

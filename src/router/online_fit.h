@@ -4,10 +4,12 @@
 // Ownership:  owns its state, about 4 KiB; copyable.
 // Threads:    one caller at a time.
 // Cost:       a few microseconds an observation; model() is a reference.
-// Invariants: coefficients are finite and never negative, whatever is observed. After `warm_up`
-//             observations, one observation moves no prediction for a recently seen workload by
-//             more than max_step, and none leaves [1/max_drift, max_drift] times a slow average of
-//             the model (so a noisy minute cannot wreck it, while a lasting change gets through).
+// Invariants: coefficients are finite and never negative, whatever is observed. A model that
+//             started from a prior stays ModelSource::kPrior for `warm_up` observations; then it is
+//             kOnline, as one that started from a fit is after its first. From there on, one
+//             observation moves no prediction for a recently seen workload by more than max_step,
+//             and none leaves [1/max_drift, max_drift] times a slow average of the model (so a
+//             noisy minute cannot wreck it, while a lasting change gets through).
 // Source:     recursive least squares with exponential forgetting, in information form, on the
 //             extended form of design 4.2; rows weighted by 1/T (relative error), residuals clipped
 //             after Huber (1964); non-negative by an active-set solve of the 6 x 6 system.
@@ -23,6 +25,7 @@
 #include <optional>
 
 #include "router/latency_model.h"
+#include "router/least_squares.h"
 
 namespace parallax::router {
 
@@ -59,28 +62,23 @@ class OnlineFit {
   double relative_error() const { return relative_error_; }
 
  private:
-  static constexpr int kTerms = 6;
-  static constexpr int kReferences = 32;  // workloads on which step and drift are bounded
-  using Vector = std::array<double, kTerms>;
-  using Matrix = std::array<Vector, kTerms>;
+  static constexpr size_t kReferences = 32;  // workloads on which step and drift are bounded
 
-  void Forget();
-  void AddRow(const Vector& features, double measured_ms, double* residual_scale);
+  void AddRow(const Terms& features, double measured_ms, double* residual_scale);
   void Publish();
 
   OnlineFitOptions options_;
   LatencyModel model_;
-  Vector slow_{};           // coefficients of the slow average
-  Matrix information_{};    // sum of weighted x x^T
-  Vector projection_{};     // sum of weighted x T
-  Vector ridge_{};          // diagonal that keeps unexcited directions determined
+  NormalEquations system_;
+  Terms typical_{};         // size of each coefficient as known at the start
+  Terms slow_{};            // coefficients of the slow average
   double total_scale_ = 0;  // running medians of |ln(T / predicted)|
   double prefill_scale_ = 0;
   double decode_scale_ = 0;
   double relative_error_ = 0;
-  int64_t learned_ = 0;  // observations of this object
-  bool from_prior_ = true;
-  std::array<Vector, kReferences> references_{};  // features of the last workloads, a ring
+  int64_t learned_ = 0;                          // observations of this object
+  int64_t warm_up_ = 0;                          // of which so many move the model freely
+  std::array<Terms, kReferences> references_{};  // features of the last workloads, a ring
 };
 
 }  // namespace parallax::router
