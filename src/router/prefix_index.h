@@ -39,6 +39,7 @@
 #include <map>
 #include <memory>
 
+#include "router/radix_tree.h"
 #include "router/symbols.h"
 
 namespace parallax::router {
@@ -90,6 +91,8 @@ struct CacheGauges {
 
 class PrefixIndex {
  public:
+  static constexpr int kDistrustAfter = 4;
+
   struct Options {
     int64_t byte_cap = int64_t{64} << 20;
     double slot_similarity = 0.10;  // llama-server's slot_prompt_similarity
@@ -132,12 +135,16 @@ class PrefixIndex {
  private:
   struct Shadow;
 
-  void InsertSequence(Shadow& shadow, SymbolSpan symbols, size_t prompt_symbols, size_t believed);
+  Shadow* Find(BackendId backend) const;
+  // Stores `symbols`; beyond `believed` of them the sequence is in doubt.
+  void Store(Shadow& shadow, SymbolSpan symbols, size_t prompt_symbols, size_t believed);
+  void UsePath(Shadow& shadow, RadixTree::Node* end, size_t length, size_t believed);
   void EnforceCap();
 
   Options options_;
   std::map<BackendId, std::unique_ptr<Shadow>> shadows_;
-  uint64_t uses_ = 0;  // one for each use of a node, over all backends: the order of recency
+  uint64_t uses_ =
+      0;  // one for each use of a node or slot, over all backends: the order of recency
 };
 
 }  // namespace parallax::router

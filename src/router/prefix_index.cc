@@ -1,0 +1,363 @@
+#include "router/prefix_index.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "router/lru_capacity.h"
+#include "router/recency_stack.h"
+
+namespace parallax::router {
+namespace {
+
+using Node = RadixTree::Node;
+
+// A tree's positions are 32 bits wide.
+constexpr size_t kLongestSequence = size_t{1} << 30;
+constexpr double kRatioRate = 0.05;  // of the running hit ratio
+
+SymbolSpan Storable(SymbolSpan symbols) {
+  return KnownPrefix(symbols.first(std::min(symbols.size(), kLongestSequence)));
+}
+
+// Where two paths part: symbols common to the stored part `at` of a prompt and the sequence that
+// ends at `end`.
+size_t CommonWith(const RadixTree::Position& at, const Node* end) {
+  const Node* other = at.node;
+  while (other != end) {
+    if (end->end > other->end) {
+      end = end->parent;
+    } else {
+      other = other->parent;
+    }
+  }
+  return end == at.node ? at.total : end->end;
+}
+
+size_t Reusable(size_t held, size_t prompt) { return std::min(held, prompt > 0 ? prompt - 1 : 0); }
+
+}  // namespace
+
+struct PrefixIndex::Shadow {
+  struct Slot {
+    Node* end = nullptr;
+    uint64_t use = 0;
+  };
+  struct SlotChoice {
+    size_t slot = 0;    // may be slots.size(): an empty one
+    size_t common = 0;  // symbols shared with what it holds
+  };
+
+  explicit Shadow(const CacheShape& s)
+      : shape(s),
+        capacity(s.max_sequences > 0 ? 0
+                                     : static_cast<double>(std::max<int64_t>(s.max_tokens, 0)) /
+                                           s.tokens_per_symbol) {}
+
+  bool slotted() const { return shape.max_sequences > 0; }
+  int64_t bytes() const;
+  SlotChoice Choose(const RadixTree::Position& at, size_t prompt, double similarity) const;
+  size_t Held(const RadixTree::Position& at, size_t prompt, double similarity) const;
+  void Release(Node* end);
+  void RemoveNode(Node* leaf);
+  Node* SplitAt(Node* node, size_t total);
+
+  CacheShape shape;
+  std::unique_ptr<RadixTree> tree = std::make_unique<RadixTree>();
+  RecencyStack recency;
+  LruCapacity capacity;
+  std::vector<Slot> slots;
+
+  int unexplained_run = 0;  // in a row, without any reuse reported
+  int64_t reports = 0;
+  int64_t mispredictions = 0;
+  int64_t more = 0;
+  double prompt_mean = 0;  // running means of tokens, whose ratio is the hit ratio
+  double reused_mean = 0;
+};
+
+// The map's node: links and colour before the pair.
+int64_t PrefixIndex::Shadow::bytes() const {
+  constexpr size_t kMapNode = 4 * sizeof(void*) + sizeof(std::pair<BackendId, void*>);
+  const int64_t slot_bytes =
+      slots.capacity() == 0 ? 0 : AllocatedBytes(slots.capacity() * sizeof(Slot));
+  return AllocatedBytes(kMapNode) + AllocatedBytes(sizeof(Shadow)) +
+         AllocatedBytes(sizeof(RadixTree)) + tree->bytes() + recency.bytes() + slot_bytes;
+}
+
+// llama-server's rule: the first slot with the longest common prefix if that exceeds the given
+// share of the prompt, else an empty slot, else the one used least recently.
+PrefixIndex::Shadow::SlotChoice PrefixIndex::Shadow::Choose(const RadixTree::Position& at,
+                                                            size_t prompt,
+                                                            double similarity) const {
+  SlotChoice best;
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const size_t common = CommonWith(at, slots[i].end);
+    if (common > best.common) best = {i, common};
+  }
+  if (static_cast<double>(best.common) > similarity * static_cast<double>(prompt)) return best;
+  if (slots.size() < static_cast<size_t>(shape.max_sequences)) return {slots.size(), 0};
+  size_t oldest = 0;
+  for (size_t i = 1; i < slots.size(); ++i) {
+    if (slots[i].use < slots[oldest].use) oldest = i;
+  }
+  return {oldest, CommonWith(at, slots[oldest].end)};
+}
+
+size_t PrefixIndex::Shadow::Held(const RadixTree::Position& at, size_t prompt,
+                                 double similarity) const {
+  if (at.believed == 0) return 0;
+  if (slotted()) return std::min(Choose(at, prompt, similarity).common, at.believed);
+  return capacity.Held(recency, {at.believed_node, at.believed});
+}
+
+// Nothing holds the sequence that ended at `end` any more: drop what only it needed.
+void PrefixIndex::Shadow::Release(Node* end) {
+  if (end == tree->root()) return;
+  --end->holders;
+  while (end != tree->root() && end->holders == 0 && end->children == 0) {
+    recency.Remove(end);
+    end = tree->RemoveLeaf(end);
+  }
+}
+
+void PrefixIndex::Shadow::RemoveNode(Node* leaf) {
+  for (Slot& slot : slots) {
+    if (slot.end != leaf) continue;
+    slot.end = leaf->parent;
+    if (leaf->parent != tree->root()) ++leaf->parent->holders;
+  }
+  recency.Remove(leaf);
+  tree->RemoveLeaf(leaf);
+}
+
+// The node that ends exactly `total` symbols from the root, on the path to `node`'s end. A new node
+// stands wrongly in the order of use until the path is used, which must follow at once.
+Node* PrefixIndex::Shadow::SplitAt(Node* node, size_t total) {
+  while (node->begin() >= total && node != tree->root()) node = node->parent;
+  if (node->end == total) return node;
+  const uint32_t before = node->length;
+  Node* upper = tree->Split(node, static_cast<uint32_t>(total) - node->begin());
+  recency.Resized(node, before);
+  recency.Use(upper);
+  return upper;
+}
+
+PrefixIndex::PrefixIndex() : PrefixIndex(Options{}) {}
+PrefixIndex::PrefixIndex(const Options& options) : options_(options) {}
+PrefixIndex::~PrefixIndex() = default;
+PrefixIndex::PrefixIndex(PrefixIndex&&) noexcept = default;
+PrefixIndex& PrefixIndex::operator=(PrefixIndex&&) noexcept = default;
+
+PrefixIndex::Shadow* PrefixIndex::Find(BackendId backend) const {
+  const auto it = shadows_.find(backend);
+  return it == shadows_.end() ? nullptr : it->second.get();
+}
+
+void PrefixIndex::AddBackend(BackendId backend, const CacheShape& shape) {
+  CacheShape sane = shape;
+  if (!(sane.tokens_per_symbol > 0)) sane.tokens_per_symbol = 1;
+  shadows_[backend] = std::make_unique<Shadow>(sane);
+  EnforceCap();
+}
+
+void PrefixIndex::RemoveBackend(BackendId backend) { shadows_.erase(backend); }
+
+void PrefixIndex::Clear(BackendId backend) {
+  Shadow* shadow = Find(backend);
+  if (shadow == nullptr) return;
+  shadow->slots = {};
+  shadow->recency = {};
+  shadow->tree = std::make_unique<RadixTree>();
+  shadow->unexplained_run = 0;
+}
+
+PrefixMatch PrefixIndex::Match(BackendId backend, SymbolSpan prompt) const {
+  const Shadow* shadow = Find(backend);
+  if (shadow == nullptr || prompt.empty()) return {};
+  const RadixTree::Position at = shadow->tree->Find(prompt);
+  const size_t held = shadow->Held(at, prompt.size(), options_.slot_similarity);
+  return {held, Reusable(held, prompt.size())};
+}
+
+// A sequence of `length` symbols, stored down to `end`, was used; beyond `believed` it is in doubt.
+void PrefixIndex::UsePath(Shadow& shadow, Node* end, size_t length, size_t believed) {
+  if (believed > 0 && believed < end->end) shadow.SplitAt(end, believed);
+  // From the end to the root, so that ancestors are newer than descendants.
+  for (Node* node = end; node != shadow.tree->root(); node = node->parent) {
+    node->doubted = node->begin() >= believed;
+    shadow.recency.Use(node);
+    node->use = ++uses_;
+    node->tail = static_cast<uint32_t>(length - node->end);
+  }
+}
+
+void PrefixIndex::Touch(BackendId backend, SymbolSpan prompt) {
+  Shadow* shadow = Find(backend);
+  if (shadow == nullptr) return;
+  const SymbolSpan known = Storable(prompt);
+  const RadixTree::Position at = shadow->tree->Find(known);
+  if (at.total == 0) return;
+  // Only what the prompt shares is used: the rest of the last node ages on.
+  UsePath(*shadow, shadow->SplitAt(at.node, at.total), at.total, at.believed);
+  if (shadow->slotted()) {
+    const Shadow::SlotChoice choice = shadow->Choose(at, prompt.size(), options_.slot_similarity);
+    if (choice.slot < shadow->slots.size() && choice.common > 0) {
+      shadow->slots[choice.slot].use = ++uses_;
+    }
+  }
+  EnforceCap();
+}
+
+void PrefixIndex::Insert(BackendId backend, SymbolSpan symbols, size_t prompt_symbols) {
+  Shadow* shadow = Find(backend);
+  if (shadow == nullptr) return;
+  Store(*shadow, symbols, prompt_symbols, symbols.size());
+}
+
+void PrefixIndex::Store(Shadow& shadow, SymbolSpan symbols, size_t prompt_symbols,
+                        size_t believed) {
+  const SymbolSpan known = Storable(symbols);
+  const SymbolSpan prompt = known.first(std::min(known.size(), prompt_symbols));
+  RadixTree& tree = *shadow.tree;
+
+  Shadow::SlotChoice choice;
+  if (shadow.slotted()) {
+    choice = shadow.Choose(tree.Find(prompt), prompt_symbols, options_.slot_similarity);
+  }
+  const RadixTree::Position at = tree.Find(known);
+  Node* end = at.total == 0 ? tree.root() : shadow.SplitAt(at.node, at.total);
+  if (at.total < known.size()) end = tree.Extend(end, known.subspan(at.total));
+  UsePath(shadow, end, std::min(symbols.size(), kLongestSequence), believed);
+  shadow.capacity.Processed(symbols.size());
+
+  if (shadow.slotted()) {
+    if (choice.slot == shadow.slots.size()) shadow.slots.push_back({tree.root(), 0});
+    Shadow::Slot& slot = shadow.slots[choice.slot];
+    if (end != tree.root()) ++end->holders;
+    shadow.Release(std::exchange(slot.end, end));
+    slot.use = ++uses_;
+  }
+  EnforceCap();
+}
+
+ReportVerdict PrefixIndex::Report(BackendId backend, const CacheReport& report) {
+  Shadow* shadow = Find(backend);
+  if (shadow == nullptr || report.prompt_tokens <= 0) return ReportVerdict::kConfirmed;
+  const size_t size = std::min(report.prompt_symbols, report.symbols.size());
+  const SymbolSpan prompt = report.symbols.first(size);
+  const double tokens = static_cast<double>(report.prompt_tokens);
+  const double reported = std::clamp(static_cast<double>(report.reported_tokens), 0.0, tokens);
+  const double predicted = static_cast<double>(report.predicted_tokens);
+
+  ++shadow->reports;
+  const double rate = std::max(kRatioRate, 1.0 / static_cast<double>(shadow->reports));
+  shadow->prompt_mean += rate * (tokens - shadow->prompt_mean);
+  shadow->reused_mean += rate * (reported - shadow->reused_mean);
+
+  // Symbols that are not tokens end somewhere inside a block on both sides.
+  const bool exact = size == static_cast<size_t>(report.prompt_tokens);
+  const double per_symbol = size == 0 ? 0 : tokens / static_cast<double>(size);
+  const double tolerance = exact ? 0 : std::ceil(2 * per_symbol);
+  const size_t reported_symbols =
+      size == 0 ? 0 : static_cast<size_t>(std::ceil(reported / per_symbol));
+
+  const RadixTree::Position at = shadow->tree->Find(prompt);
+  const double now = per_symbol * static_cast<double>(Reusable(
+                                      shadow->Held(at, size, options_.slot_similarity), size));
+  bool capacity_explains = false;
+  if (!shadow->slotted() && at.total > 0) {
+    const size_t snapped = reported + tolerance >= per_symbol * static_cast<double>(at.total)
+                               ? std::max(reported_symbols, at.total)
+                               : reported_symbols;
+    capacity_explains = shadow->capacity.Learn(shadow->recency, {at.node, at.total}, snapped, size);
+  }
+  if (reported > 0) shadow->unexplained_run = 0;
+
+  if (reported + tolerance >= predicted) {
+    if (reported <= predicted + tolerance) return ReportVerdict::kConfirmed;
+    ++shadow->more;
+    return ReportVerdict::kMore;
+  }
+  ++shadow->mispredictions;
+  if (reported + tolerance >= now) return ReportVerdict::kStale;
+  if (capacity_explains) return ReportVerdict::kCapacity;
+  if (reported == 0) ++shadow->unexplained_run;
+  if (at.total > 0) {
+    UsePath(*shadow, shadow->SplitAt(at.node, at.total), size, reported_symbols);
+  }
+  return ReportVerdict::kUnexplained;
+}
+
+ReportVerdict PrefixIndex::Complete(BackendId backend, const CacheReport& report) {
+  Shadow* shadow = Find(backend);
+  if (shadow == nullptr) return ReportVerdict::kConfirmed;
+  const size_t size = std::min(report.prompt_symbols, report.symbols.size());
+  const SymbolSpan prompt = report.symbols.first(size);
+  const RadixTree::Position before = shadow->tree->Find(prompt);
+  const ReportVerdict verdict = Report(backend, report);
+
+  size_t believed = report.symbols.size();
+  if (report.prompt_tokens > 0 && report.reported_tokens < report.prompt_tokens) {
+    const double per_symbol = static_cast<double>(size) / static_cast<double>(report.prompt_tokens);
+    const size_t reported = static_cast<size_t>(
+        std::ceil(per_symbol * static_cast<double>(std::max<int64_t>(report.reported_tokens, 0))));
+    // A sequence in doubt stays so until its doubted part is reported as reused.
+    const bool still_in_doubt = before.believed < before.total && reported <= before.believed + 2 &&
+                                Reusable(before.total, size) > reported &&
+                                verdict != ReportVerdict::kCapacity;
+    if (verdict == ReportVerdict::kUnexplained || still_in_doubt ||
+        shadow->unexplained_run >= kDistrustAfter) {
+      believed = reported;
+    }
+  }
+  Store(*shadow, report.symbols, report.prompt_symbols, believed);
+  return verdict;
+}
+
+// Evicts the least recently used leaf of all backends until the cap holds.
+void PrefixIndex::EnforceCap() {
+  int64_t total = bytes();
+  while (total > options_.byte_cap) {
+    Shadow* victim = nullptr;
+    for (const auto& [id, shadow] : shadows_) {
+      const Node* oldest = shadow->recency.oldest();
+      if (oldest == nullptr) continue;
+      if (victim == nullptr || oldest->use < victim->recency.oldest()->use) victim = shadow.get();
+    }
+    if (victim == nullptr) return;
+    total -= victim->bytes();
+    victim->RemoveNode(victim->recency.oldest());
+    total += victim->bytes();
+  }
+}
+
+int64_t PrefixIndex::bytes() const {
+  int64_t sum = 0;
+  for (const auto& [id, shadow] : shadows_) sum += shadow->bytes();
+  return sum;
+}
+
+int64_t PrefixIndex::entries() const {
+  int64_t sum = 0;
+  for (const auto& [id, shadow] : shadows_) sum += shadow->tree->leaves();
+  return sum;
+}
+
+CacheGauges PrefixIndex::Gauges(BackendId backend) const {
+  CacheGauges gauges;
+  const Shadow* shadow = Find(backend);
+  if (shadow == nullptr) return gauges;
+  gauges.bytes = shadow->bytes();
+  gauges.entries = shadow->tree->leaves();
+  gauges.symbols = shadow->tree->symbols();
+  gauges.capacity_symbols = shadow->slotted() ? 0 : shadow->capacity.symbols();
+  gauges.reports = shadow->reports;
+  gauges.mispredictions = shadow->mispredictions;
+  gauges.more = shadow->more;
+  gauges.hit_ratio = shadow->prompt_mean > 0 ? shadow->reused_mean / shadow->prompt_mean : 0;
+  return gauges;
+}
+
+}  // namespace parallax::router
