@@ -7,8 +7,8 @@
 // Invariants: opens after `failures_to_open` failures in a row; while open allows nothing; after a
 //             backoff (doubled with every failed trial, capped) lets one trial through (half open);
 //             a success closes it. Context overflows, client errors and cancelled clients say
-//             nothing about the backend and never count. A clock that jumps back never keeps it
-//             open longer than one backoff from then.
+//             nothing about the backend and never count. Where the clock has jumped back behind
+//             the opening, a trial is allowed at once.
 // Example:
 //   if (!breaker.Allows(now)) return Unavailable(breaker.RetryInMs(now));
 //   breaker.OnDispatch(now);

@@ -63,6 +63,7 @@ enum class ReasonCode : uint8_t {
   kPinnedBackend,
   kTieLeastLoaded,
   kTieLeastRecent,
+  kExploring,  // its model is a prior: to be measured
 };
 std::string_view Name(ReasonCode code);  // "fastest", "rule", ...
 

@@ -2,8 +2,12 @@
 //
 // Role:       Decide hands the candidates that passed every filter to one policy and takes the
 // best. Ownership:  borrows everything for the call. Threads:    pure. Cost:       O(candidates).
-// Invariants: a policy only orders candidates; it never filters. Lower tier first, then lower
-//             score_ms; Decide breaks ties.
+// Invariants: a policy only orders candidates: lower tier first, then lower score_ms; Decide breaks
+//             ties. Only `only` excludes (Decide does it): nothing else ever gets its requests.
+//             psr, psr-eff and prompt-only prefer the side that the table names, then the other
+//             side, then any other backend. psr-eff asks the table with what would remain to
+//             prefill on the short side: residency differs between backends, and the question that
+//             the table answers is whether staying on the short side costs too much.
 // Source:     design 4.2; papers/psr-pcar.txt, algorithm 1 and equations 6-10.
 // Example:
 //   PX_ASSIGN_OR_RETURN(Policy policy, ParsePolicy("psr-eff"));
@@ -35,6 +39,10 @@ struct Policy {
   // shares must not draw everybody to the backend that saw it first). 0: all count.
   int64_t min_match_bytes = 0;
   double tie_margin = 0.01;  // relative; scores this close are ties
+  // `extended`: each so manieth decision that has no cached prefix and no deadline to lose goes to
+  // an idle backend whose model is still a prior, if the best one's is not: a backend that a
+  // pessimistic prior keeps from all work would never be measured. 0: never.
+  int explore_every = 8;
 };
 
 // "only:NAME", "cpu-only" and "npu-only" (only:cpu, only:npu), "prompt-only", "psr", "psr-eff",
@@ -90,11 +98,24 @@ struct PolicyInput {
   const Policy& policy;
   const Models& models;
   std::span<const PolicyCandidate> candidates;
+
+  const PolicyCandidate* Find(std::string_view name) const;
 };
 
 // Fills one rank for each candidate and returns the notes (PolicyNote bits). Dispatches on the
 // kind.
 uint32_t Rank(const PolicyInput& input, std::span<PolicyRank> ranks);
+
+// The form that the policy predicts with.
+ModelForm FormOf(PolicyKind kind);
+
+// Milliseconds that a candidate is judged by: its wait and the raw total, or its wait and ttft.
+double ScoreMs(Objective objective, double queue_ms, const Prediction& prediction);
+
+// Scores by the extended model; tiers: `preferred` 0, `other` 1, the rest 2. Notes kNoteOtherSide
+// where `preferred` is not there.
+uint32_t RankBySide(const PolicyInput& input, std::string_view preferred, std::string_view other,
+                    std::span<PolicyRank> ranks);
 
 // One file each, policies/NAME.cc.
 uint32_t RankOnly(const PolicyInput& input, std::span<PolicyRank> ranks);

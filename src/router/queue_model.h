@@ -4,7 +4,7 @@
 // Role:       Decide adds both to the predicted latency; the server derives Retry-After from it.
 // Ownership:  values and borrowed spans.
 // Threads:    pure.
-// Cost:       O(jobs log jobs); allocates nothing up to 64 running jobs.
+// Cost:       O(jobs x slots); allocates nothing while running jobs and slots are at most 64.
 // Invariants: all results are finite and >= 0 for finite inputs; an idle, ready backend waits 0.
 // Source:     FIFO queue in front of `slots` servers. Jobs that run at once slow each other by the
 //             factor 1 + sharing (n - 1): a job of T ms among remaining r_i takes
@@ -53,9 +53,8 @@ struct QueueWait {
 QueueWait PredictQueue(const QueueShape& shape, std::span<const Job> running,
                        std::span<const Job> queued, double own_ms);
 
-// Whole seconds, at least 1, until the queue of a full backend has room for one more: until the
-// first job that waits starts (with an empty queue: until a slot is free).
-int64_t RetryAfterSeconds(const QueueShape& shape, std::span<const Job> running,
-                          std::span<const Job> queued);
+// Whole seconds, at least 1, until the queue of a full backend has room for one more: until a slot
+// is free and the first job that waits starts.
+int64_t RetryAfterSeconds(const QueueShape& shape, std::span<const Job> running);
 
 }  // namespace parallax::router
