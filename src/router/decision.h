@@ -43,6 +43,7 @@ enum class Exclusion : uint8_t {
   kNone,
   kModel,   // does not answer to the model's name
   kPinned,  // another backend is pinned
+  kPolicy,  // policy only:NAME names another
   kDown,
   kBreakerOpen,
   kDraining,
