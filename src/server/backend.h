@@ -43,10 +43,8 @@ struct ProbeResult {
 
 struct Call {
   openai::Endpoint endpoint = openai::Endpoint::kChat;
-  std::string text;           // the request as JSON, with "stream": true
-  std::string request_id;     // for the backend's own log
-  double first_event_ms = 0;  // longest wait for the first event; 0: for ever
-  double between_ms = 0;      // longest silence after it
+  std::string text;        // the request as JSON, with "stream": true
+  std::string request_id;  // for the backend's own log
 };
 
 struct CallEnd {

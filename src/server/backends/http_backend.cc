@@ -133,8 +133,6 @@ class HttpBackend final : public Backend {
     request.headers.emplace_back("Accept", "text/event-stream");
     if (!call.request_id.empty()) request.headers.emplace_back("X-Request-Id", call.request_id);
     request.body = std::move(call.text);
-    request.first_byte_ms = call.first_event_ms;
-    request.between_ms = call.between_ms;
     stream->fetch = client_->Fetch(std::move(request), stream.get());
     calls_[id] = std::move(stream);
     return id;

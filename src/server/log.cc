@@ -1,0 +1,48 @@
+#include "server/log.h"
+
+#include <cmath>
+#include <ctime>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace parallax::server {
+namespace {
+
+std::string Timestamp(double wall_ms) {
+  const double seconds = std::floor(wall_ms / 1000);
+  const auto utc = fmt::gmtime(static_cast<std::time_t>(seconds));
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03.0f}Z", utc, std::floor(wall_ms - seconds * 1000));
+}
+
+}  // namespace
+
+std::string_view Name(Severity severity) {
+  switch (severity) {
+    case Severity::kInfo:
+      return "info";
+    case Severity::kWarning:
+      return "warning";
+    case Severity::kError:
+      return "error";
+  }
+  return "unknown";
+}
+
+std::string FormatText(const LogEntry& entry, double wall_ms) {
+  std::string line = Timestamp(wall_ms);
+  if (entry.severity != Severity::kInfo) line += fmt::format(" {}:", Name(entry.severity));
+  return line + " " + entry.message;
+}
+
+std::string FormatJson(const LogEntry& entry, double wall_ms) {
+  nlohmann::ordered_json line{{"time", Timestamp(wall_ms)},
+                              {"severity", Name(entry.severity)},
+                              {"event", entry.event},
+                              {"message", entry.message}};
+  for (const auto& [key, value] : entry.fields) line[key] = value;
+  return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+}  // namespace parallax::server
