@@ -1,0 +1,140 @@
+// What an ended request teaches: latency, answer lengths, tokens a byte, and what the cache holds.
+#include <algorithm>
+#include <cmath>
+
+#include "router/symbols.h"
+#include "server/dispatcher.h"
+
+namespace parallax::server {
+namespace {
+
+// The prompt as `backend` counts it, and the estimate where it does not.
+const CountedPrompt& PromptOf(const Job& job, const BackendState& backend) {
+  for (const CountedPrompt& prompt : job.prompts) {
+    if (!prompt.estimated && prompt.identity == backend.facts.identity) return prompt;
+  }
+  return job.prompts.front();
+}
+
+// The text that the next turn's prompt will begin with; see openai::PromptText.
+std::string NextTurn(const Job& job) {
+  return job.request.endpoint == openai::Endpoint::kChat
+             ? job.prompt_text + "assistant\n" + job.text + "\n"
+             : job.prompt_text + job.text;
+}
+
+}  // namespace
+
+void Dispatcher::Learn(const Job& job) {
+  BackendState& backend = *backends_[job.backend];
+  const openai::Report& report = job.report;
+  if (report.prompt_tokens >= 0) {
+    backend.tokens_in += static_cast<std::uint64_t>(report.prompt_tokens);
+    const CountedPrompt& prompt = PromptOf(job, backend);
+    if (!prompt.estimated) {
+      ++backend.count_checked;
+      if (prompt.tokens == report.prompt_tokens) ++backend.count_exact;
+    } else if (!job.request.has_media) {
+      estimator_.Observe(backend.name, router::CountBytes(job.prompt_text), report.prompt_tokens);
+    }
+  }
+  if (report.cached_tokens > 0) {
+    backend.tokens_reused += static_cast<std::uint64_t>(report.cached_tokens);
+  }
+  if (report.completion_tokens > 0) {
+    backend.tokens_out += static_cast<std::uint64_t>(report.completion_tokens);
+    if (!job.request.max_tokens) {
+      const double n = static_cast<double>(report.completion_tokens);
+      mean_answer_tokens_ = mean_answer_tokens_ > 0 ? 0.9 * mean_answer_tokens_ + 0.1 * n : n;
+    }
+  }
+  LearnLatency(job, backend);
+  LearnCache(job, backend);
+}
+
+// Only of requests that had the backend to themselves and a client that kept up: the others measure
+// somebody else.
+void Dispatcher::LearnLatency(const Job& job, BackendState& backend) {
+  const openai::Report& report = job.report;
+  const double total = loop_.NowMs() - job.sent_ms;
+  const router::Candidate& chosen = job.decision.candidates[job.backend];
+  if (job.had_company || job.was_paused || job.request.choices > 1) return;
+  if (report.prompt_tokens < 0 || report.completion_tokens < 1 || !(total > 0)) return;
+  // Against what would have been predicted for the tokens that came, not for the budget.
+  router::Observation seen;
+  const std::int64_t reused =
+      report.cached_tokens >= 0 ? report.cached_tokens : chosen.predicted_reuse;
+  seen.workload = router::MakeWorkload(report.prompt_tokens, report.completion_tokens, reused);
+  const double predicted = router::Predict(backend.fit->model(), seen.workload).total_ms;
+  metrics_.prediction_error_pct.Add(std::abs(predicted - total) / total * 100);
+  seen.total_ms = total;
+  if (report.prefill_ms >= 0 && report.decode_ms >= 0) {
+    seen.prefill_ms = report.prefill_ms;
+    seen.decode_ms = report.decode_ms;
+  } else if (job.deltas > 1 && job.first_delta_ms > 0) {
+    seen.prefill_ms = job.first_delta_ms - job.sent_ms;
+    seen.decode_ms = loop_.NowMs() - job.first_delta_ms;
+  }
+  backend.fit->Observe(seen);
+}
+
+void Dispatcher::LearnCache(const Job& job, BackendState& backend) {
+  const auto id = static_cast<router::BackendId>(backend.index);
+  const CountedPrompt& prompt = PromptOf(job, backend);
+  const router::SymbolSpan symbols(prompt.symbols);
+  if (job.first_delta_ms == 0 && job.report.prompt_tokens < 0) {
+    // Stopped inside its prefill: what the backend had of it is all that is sure to be left.
+    const router::PrefixMatch match = index_.Match(id, symbols);
+    index_.Insert(id, symbols.first(match.held), match.held);
+    return;
+  }
+  const double per_symbol =
+      prompt.estimated && !symbols.empty() && job.report.prompt_tokens > 0
+          ? static_cast<double>(job.report.prompt_tokens) / static_cast<double>(symbols.size())
+          : 1.0;
+  router::CacheReport report;
+  report.symbols = symbols;
+  report.prompt_symbols = symbols.size();
+  report.prompt_tokens = std::max<std::int64_t>(job.report.prompt_tokens, 0);
+  report.reported_tokens = job.report.cached_tokens;
+  report.predicted_tokens = job.decision.candidates[job.backend].predicted_reuse;
+  if (job.report.cached_tokens >= 0 && job.request.cache_prompt && !job.request.has_media) {
+    ++backend.reuse_checked;
+    if (std::abs(static_cast<double>(report.predicted_tokens - report.reported_tokens)) <
+        std::max(1.0, 2 * per_symbol * (prompt.estimated ? 1 : 0))) {
+      ++backend.reuse_exact;
+    }
+    const router::ReportVerdict verdict = index_.Complete(id, report);
+    if (verdict == router::ReportVerdict::kStale || verdict == router::ReportVerdict::kCapacity ||
+        verdict == router::ReportVerdict::kUnexplained) {
+      ++metrics_.prefix_mispredict;
+    }
+  } else {
+    index_.Insert(id, symbols, symbols.size());
+  }
+  if (job.request.choices > 1 || job.text.empty()) return;
+
+  // The answer is in the cache too, as the tokens it was generated from: all but the last one.
+  if (prompt.estimated) {
+    const std::vector<router::Symbol> next =
+        router::ByteBlocks(NextTurn(job), options_.block_bytes);
+    index_.Insert(id, next, symbols.size());
+    return;
+  }
+  const std::int64_t generated = job.report.completion_tokens;
+  backend.backend->CountAnswerTokens(
+      job.request, job.text,
+      [this, alive = alive_, id, all = prompt.symbols, generated](Result<Tokens> answer) mutable {
+        if (!*alive || !answer.ok()) return;
+        const std::size_t prompt_size = all.size();
+        all.insert(all.end(), answer->begin(), answer->end());
+        if (generated >= 0) {
+          const std::size_t most =
+              prompt_size + static_cast<std::size_t>(std::max<std::int64_t>(generated - 1, 0));
+          if (all.size() > most) all.resize(most);
+        }
+        index_.Insert(id, all, prompt_size);
+      });
+}
+
+}  // namespace parallax::server
