@@ -86,9 +86,9 @@ void LruCapacity::Processed(size_t length) {
   longest_ = std::max(longest_ * kFade, static_cast<double>(length));
 }
 
-bool LruCapacity::Learn(const RecencyStack& stack, Stored stored, size_t reported, size_t prompt) {
-  const size_t reusable = std::min(stored.total, prompt > 0 ? prompt - 1 : 0);
-  if (reusable == 0) return false;
+bool LruCapacity::Learn(const RecencyStack& stack, Stored stored, size_t reported, size_t reusable,
+                        size_t prompt, size_t granule) {
+  if (reusable == 0 || stored.total == 0) return false;
   const size_t reused = std::min(reported, reusable);
   const auto judge = [&](Kind& kind, size_t held) {
     const double miss =
@@ -104,8 +104,10 @@ bool LruCapacity::Learn(const RecencyStack& stack, Stored stored, size_t reporte
   }
   if (reused == reusable) return false;
   const double least = std::max(kLeastCapacity, longest_);
-  const double blocks = BlockDistance(stack, stored.node, reused);
-  const double sequences = SequenceDistance(stack, Holding(stored.node, reused));
+  // The granule that is missing was there to its last symbol as long as that fitted.
+  const size_t missing = std::min(reused + granule, stored.total) - 1;
+  const double blocks = BlockDistance(stack, stored.node, missing);
+  const double sequences = SequenceDistance(stack, Holding(stored.node, missing));
   if (blocks <= least && sequences <= least) return false;
   blocks_.Lower(blocks - 1, least);
   sequences_.Lower(sequences - 1, least);

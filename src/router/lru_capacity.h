@@ -12,7 +12,7 @@
 // whole sequences (llama-server's host prompt cache). Both capacities are learned side by side, and
 // the kind whose predictions have lately been closer is believed. Example:
 //   size_t held = capacity.Held(stack, {node, total});
-//   bool explained = capacity.Learn(stack, {node, total}, reported, prompt_size);
+//   bool explained = capacity.Learn(stack, {node, total}, reported, reusable, prompt_size, 1);
 #pragma once
 
 #include <cstddef>
@@ -38,9 +38,11 @@ class LruCapacity {
   // How much of the stored part is still resident.
   size_t Held(const RecencyStack& stack, Stored stored) const;
 
-  // A request whose prompt had this stored part reused `reported` symbols of `prompt`. Returns
-  // whether a miss, if there was one, can be explained by a capacity of plausible size.
-  bool Learn(const RecencyStack& stack, Stored stored, size_t reported, size_t prompt);
+  // A request whose prompt of `prompt` symbols had this stored part reused `reported` of `reusable`
+  // symbols, in whole granules. Returns whether a miss, if there was one, can be explained by a
+  // capacity of plausible size.
+  bool Learn(const RecencyStack& stack, Stored stored, size_t reported, size_t reusable,
+             size_t prompt, size_t granule);
 
   // A sequence of this length was processed.
   void Processed(size_t length);

@@ -16,6 +16,11 @@ using Node = RadixTree::Node;
 // A tree's positions are 32 bits wide.
 constexpr size_t kLongestSequence = size_t{1} << 30;
 constexpr double kRatioRate = 0.05;  // of the running hit ratio
+// Differing reports of reuse before a power of two that divides them all counts as the cache's
+// block size: by chance the least one does so once in 8^4 times.
+constexpr int kGranuleReports = 4;
+constexpr size_t kLeastGranule = 8;
+constexpr size_t kGreatestGranule = 512;
 
 SymbolSpan Storable(SymbolSpan symbols) {
   return KnownPrefix(symbols.first(std::min(symbols.size(), kLongestSequence)));
@@ -34,8 +39,6 @@ size_t CommonWith(const RadixTree::Position& at, const Node* end) {
   }
   return end == at.node ? at.total : end->end;
 }
-
-size_t Reusable(size_t held, size_t prompt) { return std::min(held, prompt > 0 ? prompt - 1 : 0); }
 
 }  // namespace
 
@@ -59,6 +62,9 @@ struct PrefixIndex::Shadow {
   int64_t bytes() const;
   SlotChoice Choose(const RadixTree::Position& at, size_t prompt, double similarity) const;
   size_t Held(const RadixTree::Position& at, size_t prompt, double similarity) const;
+  // What the backend reports where it holds so much: at most prompt - 1, in whole blocks.
+  size_t Reusable(size_t held, size_t prompt) const;
+  size_t Granule() const;
   void Release(Node* end);
   void RemoveNode(Node* leaf);
   Node* SplitAt(Node* node, size_t total);
@@ -69,6 +75,11 @@ struct PrefixIndex::Shadow {
   LruCapacity capacity;
   std::vector<Slot> slots;
 
+  // Where symbols are tokens: the bits of all reported reuses, how many reports there were that
+  // differed from the one before, and the last of them.
+  size_t reuse_bits = 0;
+  int granule_reports = 0;
+  size_t last_reuse = 0;
   int unexplained_run = 0;  // in a row, without any reuse reported
   int64_t reports = 0;
   int64_t mispredictions = 0;
@@ -110,6 +121,17 @@ size_t PrefixIndex::Shadow::Held(const RadixTree::Position& at, size_t prompt,
   if (at.believed == 0) return 0;
   if (slotted()) return std::min(Choose(at, prompt, similarity).common, at.believed);
   return capacity.Held(recency, {at.believed_node, at.believed});
+}
+
+size_t PrefixIndex::Shadow::Granule() const {
+  if (granule_reports < kGranuleReports) return 1;
+  const size_t power = std::min(reuse_bits & (~reuse_bits + 1), kGreatestGranule);
+  return power < kLeastGranule ? 1 : power;
+}
+
+size_t PrefixIndex::Shadow::Reusable(size_t held, size_t prompt) const {
+  const size_t most = std::min(held, prompt > 0 ? prompt - 1 : 0);
+  return most - most % Granule();
 }
 
 // Nothing holds the sequence that ended at `end` any more: drop what only it needed.
@@ -171,6 +193,8 @@ void PrefixIndex::Clear(BackendId backend) {
   shadow->recency = {};
   shadow->tree = std::make_unique<RadixTree>();
   shadow->unexplained_run = 0;
+  shadow->reuse_bits = 0;
+  shadow->granule_reports = 0;
 }
 
 PrefixMatch PrefixIndex::Match(BackendId backend, SymbolSpan prompt) const {
@@ -178,7 +202,7 @@ PrefixMatch PrefixIndex::Match(BackendId backend, SymbolSpan prompt) const {
   if (shadow == nullptr || prompt.empty()) return {};
   const RadixTree::Position at = shadow->tree->Find(prompt);
   const size_t held = shadow->Held(at, prompt.size(), options_.slot_similarity);
-  return {held, Reusable(held, prompt.size())};
+  return {held, shadow->Reusable(held, prompt.size())};
 }
 
 // A sequence of `length` symbols, stored down to `end`, was used; beyond `believed` it is in doubt.
@@ -263,15 +287,22 @@ ReportVerdict PrefixIndex::Report(BackendId backend, const CacheReport& report) 
   const size_t reported_symbols =
       size == 0 ? 0 : static_cast<size_t>(std::ceil(reported / per_symbol));
 
+  if (exact && reported_symbols > 0 && reported_symbols != shadow->last_reuse) {
+    shadow->reuse_bits |= reported_symbols;
+    shadow->last_reuse = reported_symbols;
+    ++shadow->granule_reports;
+  }
+
   const RadixTree::Position at = shadow->tree->Find(prompt);
-  const double now = per_symbol * static_cast<double>(Reusable(
-                                      shadow->Held(at, size, options_.slot_similarity), size));
+  const size_t held = shadow->Held(at, size, options_.slot_similarity);
+  const double now = per_symbol * static_cast<double>(shadow->Reusable(held, size));
   bool capacity_explains = false;
-  if (!shadow->slotted() && at.total > 0) {
-    const size_t snapped = reported + tolerance >= per_symbol * static_cast<double>(at.total)
-                               ? std::max(reported_symbols, at.total)
-                               : reported_symbols;
-    capacity_explains = shadow->capacity.Learn(shadow->recency, {at.node, at.total}, snapped, size);
+  if (!shadow->slotted()) {
+    const size_t reusable = shadow->Reusable(at.total, size);
+    const bool all = reported + tolerance >= per_symbol * static_cast<double>(reusable);
+    capacity_explains = shadow->capacity.Learn(shadow->recency, {at.node, at.total},
+                                               all ? reusable : reported_symbols, reusable, size,
+                                               shadow->Granule());
   }
   if (reported > 0) shadow->unexplained_run = 0;
 
@@ -305,7 +336,7 @@ ReportVerdict PrefixIndex::Complete(BackendId backend, const CacheReport& report
         std::ceil(per_symbol * static_cast<double>(std::max<int64_t>(report.reported_tokens, 0))));
     // A sequence in doubt stays so until its doubted part is reported as reused.
     const bool still_in_doubt = before.believed < before.total && reported <= before.believed + 2 &&
-                                Reusable(before.total, size) > reported &&
+                                shadow->Reusable(before.total, size) > reported &&
                                 verdict != ReportVerdict::kCapacity;
     if (verdict == ReportVerdict::kUnexplained || still_in_doubt ||
         shadow->unexplained_run >= kDistrustAfter) {

@@ -56,7 +56,8 @@ struct CacheShape {
 
 struct PrefixMatch {
   size_t held = 0;      // symbols of the prompt that the backend is believed to hold
-  size_t reusable = 0;  // what it would report: min(held, prompt - 1), llama-server's rule
+  size_t reusable = 0;  // what it would report: min(held, prompt - 1), llama-server's rule; in
+                        // whole blocks where its reports have so far been multiples of one
 };
 
 // What a finished request tells the index.

@@ -6,14 +6,17 @@
 // Threads:    pure.
 // Cost:       O(units + waiting) times the number of steps planned.
 // Invariants: a unit is unloaded only when it runs nothing; a marked unit gets no new work; at most
-//             max_loaded units are loading or loaded; requests of one model start in order of
-//             arrival. Among requests for units that are loaded, arrivals may overtake requests
-//             that need a load, but only until the oldest of those has waited max_wait_ms: then a
-//             victim is marked at once. A unit just loaded keeps its place for min_resident_ms
-//             while it has requests, so that under overload loads cannot follow each other without
-//             work between. Nothing waits for a unit other than its own: work on one unit never
-//             blocks another's.
-// Example:
+//             max_loaded units are in memory (loading, loaded or unloading); requests of one model
+//             that a loaded unit accepts start in order of arrival. Nothing waits for a unit other
+//             than its own: work on one unit never blocks another's.
+//
+// Arrivals for loaded units overtake requests that need a load as long as those may wait. A request
+// has waited since it arrived, or since its unit last worked if that was later (the unit has had
+// its turn). Once the oldest has waited max_wait_ms, a victim is marked although it has more to do;
+// one with nothing waiting is marked at once. A unit with requests keeps its place for
+// min_resident_ms after loading, so that under overload loads cannot follow each other without work
+// between. Places that become free go to the request that has waited longest. A unit loaded with
+// too small a context is its own victim. Example:
 //   SwapPlan plan = PlanSwaps(options, units, waiting, now_ms);
 //   for (auto [request, unit] : plan.starts) Send(waiting[request], units[unit]);
 #pragma once
@@ -37,7 +40,8 @@ struct SwapUnit {
   bool marked = false;          // chosen to be unloaded: takes no new work
   int64_t context = 0;          // tokens, as loaded; 0: unknown, any need fits
   int64_t max_context = 0;      // tokens it could be loaded with; 0: unknown
-  int64_t default_context = 0;  // what it is loaded with where nobody asks; 0: its own choice
+  int64_t default_context = 0;  // what it is loaded with where nobody asks for more; 0: its own
+                                // choice, which is taken to do for any need
   int running = 0;
   int slots = 1;
   double loaded_ms = 0;     // when it became kLoaded
@@ -67,6 +71,7 @@ struct SwapPlan {
   };
   std::vector<Start> starts;
   std::vector<size_t> marks;    // from now on these take no new work
+  std::vector<size_t> unmarks;  // nobody needs their places any more: these work on
   std::vector<size_t> unloads;  // these are marked and idle: unload now
   std::vector<Load> loads;      // memory is free for these: load now
   // When to ask again although nothing happens (a request's age bound); infinity: no need.
