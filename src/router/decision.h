@@ -69,7 +69,7 @@ enum class ReasonCode : uint8_t {
 std::string_view Name(ReasonCode code);  // "fastest", "rule", ...
 
 struct Candidate {
-  std::string name;
+  std::string name = {};
   Exclusion exclusion = Exclusion::kNone;
   int64_t need_tokens = 0;  // p and g together
   int64_t have_tokens = 0;  // its context; 0: unknown
@@ -95,39 +95,39 @@ struct Candidate {
 // Filled in by the server when the request has ended.
 struct Outcome {
   bool finished = false;
-  std::optional<double> queue_ms;    // measured wait before dispatch
-  std::optional<double> ttft_ms;     // from arrival to the first token
-  std::optional<double> prefill_ms;  // the backend's own timings
-  std::optional<double> decode_ms;
-  std::optional<double> total_ms;  // from arrival to the last byte
-  std::optional<int64_t> prompt_tokens;
-  std::optional<int64_t> cached_tokens;
-  std::optional<int64_t> generated_tokens;
-  std::string finish;  // "stop", "length", "cancelled"...
-  std::string error;   // empty: none
+  std::optional<double> queue_ms = {};    // measured wait before dispatch
+  std::optional<double> ttft_ms = {};     // from arrival to the first token
+  std::optional<double> prefill_ms = {};  // the backend's own timings
+  std::optional<double> decode_ms = {};
+  std::optional<double> total_ms = {};  // from arrival to the last byte
+  std::optional<int64_t> prompt_tokens = {};
+  std::optional<int64_t> cached_tokens = {};
+  std::optional<int64_t> generated_tokens = {};
+  std::string finish = {};  // "stop", "length", "cancelled"...
+  std::string error = {};   // empty: none
   bool operator==(const Outcome&) const = default;
 };
 
 struct Decision {
-  std::string id;
+  std::string id = {};
   double time_ms = 0;
-  std::string model;
+  std::string model = {};
   RequestKind kind = RequestKind::kChat;
   int64_t max_new_tokens = 0;
   bool max_new_given = true;
   double deadline_ms = std::numeric_limits<double>::infinity();
   bool no_cache = false;
-  std::string pinned;
+  std::string pinned = {};
 
-  std::string policy;
+  std::string policy = {};
   Objective objective = Objective::kTotal;
   uint32_t notes = 0;  // PolicyNote bits
 
   DecisionStatus status = DecisionStatus::kUnavailable;
-  std::optional<size_t> chosen;  // index into candidates, where routed
+  std::optional<size_t> chosen = {};  // index into candidates, where routed
   ReasonCode reason_code = ReasonCode::kNotRouted;
-  std::string reason;  // one sentence with the numbers
-  std::vector<Candidate> candidates;
+  std::string reason = {};  // one sentence with the numbers
+  std::vector<Candidate> candidates = {};
 
   int64_t n_prompt_tokens = 0;  // kContextOverflow: the smallest count among the backends
   int64_t n_ctx = 0;            // kContextOverflow: the largest context

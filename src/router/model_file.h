@@ -30,10 +30,10 @@ inline constexpr int kModelFileSchema = 1;
 
 // How well a model fits what it was fitted to; absent figures were not computed.
 struct FitQuality {
-  std::optional<double> rmse_ms;
-  std::optional<double> mae_ms;
-  std::optional<double> mape_pct;
-  std::optional<double> r2;
+  std::optional<double> rmse_ms = {};
+  std::optional<double> mae_ms = {};
+  std::optional<double> mape_pct = {};
+  std::optional<double> r2 = {};
   bool operator==(const FitQuality&) const = default;
 };
 
@@ -44,25 +44,25 @@ struct ModelEntry {
 };
 
 struct BackendModelEntry {
-  std::string name;
+  std::string name = {};
   BackendKind kind = BackendKind::kOpenAi;
-  std::string model;     // what the backend runs, as far as known
-  std::string identity;  // program, version, threads: what the coefficients belong to
+  std::string model = {};     // what the backend runs, as far as known
+  std::string identity = {};  // program, version, threads: what the coefficients belong to
   // Lengths that were measured; empty where the models were learned online.
-  std::vector<int64_t> grid_p, grid_g;
+  std::vector<int64_t> grid_p = {}, grid_g = {};
   int64_t context_tokens = 0;  // 0: not stated
   bool single_flight = false;
   bool preemptible_prefill = true;
-  std::vector<ModelEntry> models;  // at most one of each form
+  std::vector<ModelEntry> models = {};  // at most one of each form
   bool operator==(const BackendModelEntry&) const = default;
 };
 
 struct ModelFile {
-  std::string device;
-  std::string source;  // where the numbers come from, for people
-  std::vector<BackendModelEntry> backends;
-  std::optional<PsrTable> psr;
-  std::optional<PromptOnlyRule> prompt_only;
+  std::string device = {};
+  std::string source = {};  // where the numbers come from, for people
+  std::vector<BackendModelEntry> backends = {};
+  std::optional<PsrTable> psr = {};
+  std::optional<PromptOnlyRule> prompt_only = {};
 
   const BackendModelEntry* Find(std::string_view backend) const;
   bool operator==(const ModelFile&) const = default;

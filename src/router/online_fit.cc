@@ -17,6 +17,9 @@ constexpr double kFloorWorth = 1e-3;
 // Timers, scheduling and the network add a few milliseconds of noise of their own: a short time is
 // not known to the same relative accuracy as a long one.
 constexpr double kNoiseFloorMs = 10;
+// A row is divided by its time, so a time that is absurdly short for its workload would weigh
+// without bound: it counts as if it had taken this share of the prediction. Priors are off by less.
+constexpr double kGreatestLead = 20;
 // A prediction may always move by this much, so that one of 0 ms can move at all.
 constexpr double kStepFloorMs = 1;
 
@@ -70,7 +73,7 @@ void OnlineFit::AddRow(const Terms& features, double measured_ms, double* residu
   *residual_scale = std::clamp(
       residual > *residual_scale ? *residual_scale * kScaleStep : *residual_scale / kScaleStep,
       kLeastScale, kGreatestScale);
-  const double unit = measured_ms + kNoiseFloorMs;
+  const double unit = std::max(measured_ms, predicted / kGreatestLead) + kNoiseFloorMs;
   system_.AddRow(features, measured_ms, trust / (unit * unit));
 }
 

@@ -33,9 +33,9 @@ namespace parallax::router {
 // cached_tokens what the backend says that it reused.
 struct Observation {
   Workload workload;
-  double total_ms = 0;               // from dispatch to the last byte, without queueing
-  std::optional<double> prefill_ms;  // both from the backend's own timings, or neither
-  std::optional<double> decode_ms;
+  double total_ms = 0;                    // from dispatch to the last byte, without queueing
+  std::optional<double> prefill_ms = {};  // both from the backend's own timings, or neither
+  std::optional<double> decode_ms = {};
 };
 
 struct OnlineFitOptions {

@@ -32,7 +32,7 @@ enum class Objective : uint8_t { kTotal, kTtft };
 
 struct Policy {
   PolicyKind kind = PolicyKind::kExtended;
-  std::string only;  // kOnly: the backend's name
+  std::string only = {};  // kOnly: the backend's name
   Objective objective = Objective::kTotal;
   Interpolation interpolation = Interpolation::kNextRow;  // psr and psr-eff
   // Cached prefixes shorter than this do not count for the choice (a system prompt that everybody
@@ -54,14 +54,14 @@ std::optional<Objective> ParseObjective(std::string_view name);
 
 // Models of one backend for the model that the request names.
 struct BackendModels {
-  LatencyModel extended;              // fitted, online or prior: there always is one
-  std::optional<LatencyModel> paper;  // frozen, for pcar
+  LatencyModel extended;                   // fitted, online or prior: there always is one
+  std::optional<LatencyModel> paper = {};  // frozen, for pcar
 };
 
 struct Models {
-  std::vector<BackendModels> backends;  // one for each of Snapshot::backends, in its order
-  std::optional<PsrTable> psr;
-  std::optional<PromptOnlyRule> prompt_only;
+  std::vector<BackendModels> backends = {};  // one for each of Snapshot::backends, in its order
+  std::optional<PsrTable> psr = {};
+  std::optional<PromptOnlyRule> prompt_only = {};
 };
 
 // Whether `policy` has what it needs: a table, both of its sides among `backends`, the named
@@ -85,7 +85,7 @@ struct PolicyCandidate {
   Workload workload;    // with the cached prefix that counts for the choice
   double queue_ms = 0;  // until its prefill starts, and what neighbours add
   Prediction extended;
-  std::optional<Prediction> paper;
+  std::optional<Prediction> paper = {};
   bool cache_known = true;  // its cache metadata are available for this request
 };
 
@@ -97,7 +97,7 @@ struct PolicyRank {
 struct PolicyInput {
   const Policy& policy;
   const Models& models;
-  std::span<const PolicyCandidate> candidates;
+  std::span<const PolicyCandidate> candidates = {};
 
   const PolicyCandidate* Find(std::string_view name) const;
 };

@@ -62,7 +62,7 @@ struct PrefixMatch {
 
 // What a finished request tells the index.
 struct CacheReport {
-  SymbolSpan symbols;            // prompt and generated, without the last generated token, whose
+  SymbolSpan symbols = {};       // prompt and generated, without the last generated token, whose
                                  // KV is never computed; kUnknownSymbol where an id is not known
   size_t prompt_symbols = 0;     // how many of them are the prompt
   int64_t prompt_tokens = 0;     // p as the backend counts it

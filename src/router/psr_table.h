@@ -30,15 +30,15 @@ struct PsrRow {
 };
 
 struct PsrTable {
-  std::string long_side;   // backend that takes prompts of `threshold` tokens and more
-  std::string short_side;  // backend that takes the others
-  std::vector<PsrRow> rows;
+  std::string long_side = {};   // backend that takes prompts of `threshold` tokens and more
+  std::string short_side = {};  // backend that takes the others
+  std::vector<PsrRow> rows = {};
   bool operator==(const PsrTable&) const = default;
 };
 
 struct PromptOnlyRule {
-  std::string long_side;
-  std::string short_side;
+  std::string long_side = {};
+  std::string short_side = {};
   int64_t threshold = kNever;
   bool operator==(const PromptOnlyRule&) const = default;
 };

@@ -34,8 +34,8 @@ enum class UnitState : uint8_t { kUnloaded, kLoading, kLoaded, kUnloading };
 
 // A thing that is loaded as a whole: a spawned backend with its model.
 struct SwapUnit {
-  std::string name;
-  std::vector<std::string> models;  // names it answers to; empty: any
+  std::string name = {};
+  std::vector<std::string> models = {};  // names it answers to; empty: any
   UnitState state = UnitState::kUnloaded;
   bool marked = false;          // chosen to be unloaded: takes no new work
   int64_t context = 0;          // tokens, as loaded; 0: unknown, any need fits
@@ -49,7 +49,7 @@ struct SwapUnit {
 };
 
 struct SwapRequest {
-  std::string model;
+  std::string model = {};
   int64_t need_context = 0;  // p + g, or the num_ctx that the client asked for; any unit with at
                              // least so much will do. 0: any.
   double arrived_ms = 0;
@@ -69,11 +69,11 @@ struct SwapPlan {
     size_t unit;
     int64_t context;  // tokens; 0: the unit's own choice
   };
-  std::vector<Start> starts;
-  std::vector<size_t> marks;    // from now on these take no new work
-  std::vector<size_t> unmarks;  // nobody needs their places any more: these work on
-  std::vector<size_t> unloads;  // these are marked and idle: unload now
-  std::vector<Load> loads;      // memory is free for these: load now
+  std::vector<Start> starts = {};
+  std::vector<size_t> marks = {};    // from now on these take no new work
+  std::vector<size_t> unmarks = {};  // nobody needs their places any more: these work on
+  std::vector<size_t> unloads = {};  // these are marked and idle: unload now
+  std::vector<Load> loads = {};      // memory is free for these: load now
   // When to ask again although nothing happens (a request's age bound); infinity: no need.
   double next_check_ms = std::numeric_limits<double>::infinity();
 };
