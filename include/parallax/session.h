@@ -37,8 +37,10 @@ struct SessionOptions {
 struct ValueInfo {
   std::string name;
   ElementType type = ElementType::kUndefined;
-  bool ranked = false;               // whether the model says how many dimensions there are
-  std::vector<int64_t> shape;        // -1 where the extent is not fixed
+  bool ranked = false;  // whether the model says how many dimensions there are
+  // -1 where the extent is not fixed. For an output: what follows from the graph, else what the
+  // file claims.
+  std::vector<int64_t> shape;
   std::vector<std::string> symbols;  // the name of each such extent, or ""
   bool optional = false;             // an input with a default
 };

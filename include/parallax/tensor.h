@@ -2,8 +2,7 @@
 //
 // Role:       arguments and results of Session::Run.
 // Ownership:  a TensorView borrows shape and data for the call. A Tensor shares its memory through
-// a
-//             reference count and outlives the session that made it.
+//             a reference count and outlives the session that made it.
 // Threads:    reading is safe from any thread.
 // Cost:       views are free; copying a Tensor copies a pointer.
 // Invariants: data is dense, row-major, aligned for the element type; it holds the product of the

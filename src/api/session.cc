@@ -20,13 +20,12 @@ Error ToPublic(const parallax::Error& error) {
   return {static_cast<ErrorKind>(error.code()), error.message()};
 }
 
-ValueInfo InfoOf(const Model& model, const std::string& name, const Value& value) {
+ValueInfo InfoOf(const Model& model, const std::string& name, const TensorType& type) {
   ValueInfo info;
   info.name = name;
-  info.type = static_cast<ElementType>(value.type.dtype);
-  info.ranked = value.type.ranked;
-  info.optional = value.origin == ValueOrigin::kInput && value.constant.defined();
-  for (const Dim& d : value.type.dims) {
+  info.type = static_cast<ElementType>(type.dtype);
+  info.ranked = type.ranked;
+  for (const Dim& d : type.dims) {
     info.shape.push_back(d.known() ? d.extent : -1);
     info.symbols.emplace_back(d.known() || d.symbol == 0 ? "" : model.symbols.NameOf(d.symbol));
   }
@@ -77,12 +76,12 @@ struct Session::State {
     PX_RETURN_IF_ERROR(passes::Optimize(&model));
     auto state = std::make_unique<State>();
     for (ValueId v : model.graph.inputs) {
-      state->inputs.push_back(InfoOf(model, model.graph.value(v).name, model.graph.value(v)));
+      const Value& value = model.graph.value(v);
+      state->inputs.push_back(InfoOf(model, value.name, value.type));
+      state->inputs.back().optional = value.constant.defined();
     }
     for (size_t i = 0; i < model.graph.outputs.size(); ++i) {
-      state->outputs.push_back(
-          InfoOf(model, model.graph.output_names[i], model.graph.value(model.graph.outputs[i])));
-      state->outputs.back().optional = false;
+      state->outputs.push_back(InfoOf(model, model.graph.output_names[i], model.output_types[i]));
     }
     runtime::SessionOptions inner;
     inner.threads = options.threads == 0 ? UsableCpus() : options.threads;

@@ -15,13 +15,16 @@ const Graph* Node::Body(std::string_view attribute) const {
 
 std::string Node::QualifiedOp() const { return domain.empty() ? op : domain + "::" + op; }
 
-std::string Node::Describe(const Graph& graph) const {
-  if (!name.empty()) return fmt::format("'{}' ({})", name, QualifiedOp());
+std::string Node::Label(const Graph& graph) const {
+  if (!name.empty()) return fmt::format("'{}'", name);
   for (ValueId v : outputs) {
-    if (v != kNoValue)
-      return fmt::format("producing '{}' ({})", graph.value(v).name, QualifiedOp());
+    if (v != kNoValue) return fmt::format("producing '{}'", graph.value(v).name);
   }
-  return fmt::format("({})", QualifiedOp());
+  return "without a name";
+}
+
+std::string Node::Describe(const Graph& graph) const {
+  return fmt::format("{} ({})", Label(graph), QualifiedOp());
 }
 
 ValueId Graph::AddValue(Value value) {
@@ -91,6 +94,19 @@ Result<void> Graph::Verify() const {
     if (!valid(v) || !ready[static_cast<size_t>(v)]) return Broken(*this, "output nobody makes");
   }
   return {};
+}
+
+Result<void> CheckInput(const Model& model, size_t i, DType dtype, const Shape& shape) {
+  const Value& value = model.graph.value(model.graph.inputs[i]);
+  const TensorType& wanted = value.type;
+  bool fits = dtype == wanted.dtype && (!wanted.ranked || wanted.rank() == shape.rank());
+  for (int d = 0; fits && d < wanted.rank(); ++d) {
+    const Dim& dim = wanted.dims[static_cast<size_t>(d)];
+    if (dim.known()) fits = dim.extent == shape[d];
+  }
+  if (fits) return {};
+  return MakeError(ErrorCode::kInvalidArgument, "input '{}': wanted {}, found {}{}", value.name,
+                   ToString(wanted, model.symbols), Name(dtype), shape.ToString());
 }
 
 std::vector<std::vector<NodeId>> Readers(const Graph& graph) {

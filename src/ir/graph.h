@@ -65,7 +65,9 @@ struct Node {
   const Graph* Body(std::string_view attribute) const;
   // "Conv", or "acme::Foo" outside the default domain.
   std::string QualifiedOp() const;
-  // "'conv1' (Conv)": how errors name a node; an unnamed node is named by its first output.
+  // "'conv1'", or "producing 'y'" for an unnamed node.
+  std::string Label(const Graph& graph) const;
+  // "'conv1' (Conv)": how errors name a node, after the word "node".
   std::string Describe(const Graph& graph) const;
 };
 
@@ -92,12 +94,19 @@ struct Graph {
 struct Model {
   Graph graph;
   SymbolTable symbols;
+  // For people, in the order of graph.outputs: what inference knows, and where it knows nothing
+  // what the file declares. Nobody checks that claim, so no shape may be computed from it.
+  std::vector<TensorType> output_types;
   int64_t ir_version = 0;
   std::string producer;
   std::map<std::string, int> opsets;            // by domain, "" for ai.onnx
   std::map<std::string, std::string> metadata;  // the file's metadata_props
   uint64_t file_bytes = 0;
 };
+
+// Whether a tensor of that type and shape may be fed to input `i` of the model; the error names the
+// input, what is wanted and what is found.
+Result<void> CheckInput(const Model& model, size_t i, DType dtype, const Shape& shape);
 
 // Readers of each value, by value id: the nodes that take it as an input, once per node.
 std::vector<std::vector<NodeId>> Readers(const Graph& graph);

@@ -136,6 +136,10 @@ Result<void> GraphBuilder::AddOutputs(const ::onnx::GraphProto& proto, Scope* sc
     }
     scope->graph->outputs.push_back(id);
     scope->graph->output_names.push_back(output.name());
+    if (scope->outer != nullptr) continue;
+    // Only told to people: a declaration that makes no sense is left out, not an error.
+    Result<TensorType> declared = ReadType(output);
+    model_->output_types.push_back(declared.ok() ? std::move(*declared) : TensorType());
   }
   if (proto.output_size() == 0 && scope->outer == nullptr) {
     return Bad(fmt::format("graph '{}' has no outputs", proto.name()));

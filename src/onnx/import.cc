@@ -36,10 +36,7 @@ Result<void> ReadOpsets(const ::onnx::ModelProto& proto, Model* model) {
 void ListUnsupported(const Graph& graph, std::vector<std::string>* list) {
   for (const Node& n : graph.nodes) {
     if (ops::FindOp(n.domain, n.op, n.opset) == nullptr) {
-      const std::string name = n.name.empty() && !n.outputs.empty() && n.outputs[0] != kNoValue
-                                   ? "producing " + graph.value(n.outputs[0]).name
-                                   : n.name;
-      list->push_back(fmt::format("node '{}': {}::{} (opset {}){}", name,
+      list->push_back(fmt::format("node {}: {}::{} (opset {}){}", n.Label(graph),
                                   n.domain.empty() ? "ai.onnx" : n.domain, n.op, n.opset,
                                   ops::IsKnownOp(n.domain, n.op) ? ", not in this opset" : ""));
     }
@@ -54,6 +51,21 @@ Result<void> InferTypes(Graph* graph) {
     graph->values[v].type = std::move(inference.types[v]);
   }
   return {};
+}
+
+// Fills Model::output_types, which hold the declarations until now.
+void MergeOutputTypes(Model* model) {
+  for (size_t i = 0; i < model->output_types.size(); ++i) {
+    TensorType& type = model->output_types[i];
+    const TensorType& known = model->graph.value(model->graph.outputs[i]).type;
+    if (known.dtype != DType::kUndefined) type.dtype = known.dtype;
+    if (!known.ranked) continue;
+    if (type.rank() != known.rank()) type.dims.assign(known.dims.size(), Dim());
+    type.ranked = true;
+    for (size_t d = 0; d < known.dims.size(); ++d) {
+      if (known.dims[d].known() || known.dims[d].symbol != 0) type.dims[d] = known.dims[d];
+    }
+  }
 }
 
 Result<Model> Build(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
@@ -92,10 +104,12 @@ Result<Model> Build(std::span<const std::byte> bytes, std::shared_ptr<const void
                        fmt::join(unsupported, "\n  "));
     }
     *options.unsupported = std::move(unsupported);
+    MergeOutputTypes(&model);
     return model;
   }
   PX_RETURN_IF_ERROR(model.graph.Verify());
   PX_RETURN_IF_ERROR(InferTypes(&model.graph));
+  MergeOutputTypes(&model);
   return model;
 }
 

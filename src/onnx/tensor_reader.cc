@@ -15,11 +15,16 @@ namespace {
 
 using ::onnx::TensorProto;
 
+// Files that keep a graph and drop its weights hold tensors of a shape and no element.
+std::string_view WithoutData(int64_t found) {
+  return found == 0 ? " (is this a graph without its weights?)" : "";
+}
+
 template <class T, class Source>
 Result<Tensor> FromField(const Source& field, DType dtype, const Shape& shape) {
   if (field.size() != shape.elements()) {
-    return MakeError(ErrorCode::kInvalidModel, "shape {} wants {} elements, found {}",
-                     shape.ToString(), shape.elements(), field.size());
+    return MakeError(ErrorCode::kInvalidModel, "shape {} wants {} elements, found {}{}",
+                     shape.ToString(), shape.elements(), field.size(), WithoutData(field.size()));
   }
   PX_ASSIGN_OR_RETURN(Tensor t, Tensor::Allocate(dtype, shape));
   T* out = reinterpret_cast<T*>(t.mutable_bytes());
@@ -75,8 +80,9 @@ Result<Tensor> FromBytes(DType dtype, const Shape& shape, std::span<const std::b
   constexpr size_t kCopyBelow = 4096;
   const size_t wanted = static_cast<size_t>(shape.elements()) * SizeOf(dtype);
   if (bytes.size() != wanted) {
-    return MakeError(ErrorCode::kInvalidModel, "{}{} wants {} bytes, found {}", Name(dtype),
-                     shape.ToString(), wanted, bytes.size());
+    return MakeError(ErrorCode::kInvalidModel, "{}{} wants {} bytes, found {}{}", Name(dtype),
+                     shape.ToString(), wanted, bytes.size(),
+                     WithoutData(static_cast<int64_t>(bytes.size())));
   }
   Tensor t = Tensor::Wrap(dtype, shape, bytes.data(), owner);
   if (owner != nullptr && dtype != DType::kBool && (t.aligned() || wanted >= kCopyBelow)) return t;

@@ -136,10 +136,7 @@ Result<std::vector<Tensor>> GraphRunner::Execute(Program* program, std::span<con
     }
   }
   for (Step& step : program->steps()) {
-    Result<void> ran = RunStep(program, &step, arena);
-    if (!ran.ok()) {
-      return ran.error().WithContext("node " + graph_.node(step.node).Describe(graph_));
-    }
+    PX_RETURN_IF_ERROR(RunStep(program, &step, arena));
     for (ValueId v : step.release) slot(v).holder = Tensor();
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -173,15 +170,18 @@ Result<void> GraphRunner::RunStep(Program* program, Step* step, std::byte* arena
   Observer* observer = environment_.observer;
   const double start = observer == nullptr ? 0 : NowMicroseconds();
   const Node& node = graph_.node(step->node);
+  // What infers shapes names the node in its errors; kernels and bodies do not know it.
+  Result<void> unnamed;
   if (step->view) {
     PX_RETURN_IF_ERROR(RunView(*program, node));
   } else if (step->def->control_flow) {
-    PX_RETURN_IF_ERROR(RunControlFlow(*program, step));
+    unnamed = RunControlFlow(*program, step);
   } else if (step->kernel != nullptr) {
-    PX_RETURN_IF_ERROR(RunKernel(*program, *step, arena));
+    unnamed = RunKernel(*program, *step, arena);
   } else {
     PX_RETURN_IF_ERROR(RunUnbound(*program, *step));
   }
+  if (!unnamed.ok()) return unnamed.error().WithContext("node " + node.Describe(graph_));
   if (observer != nullptr) {
     observer->OnNode({graph_, node,
                       step->kernel != nullptr ? std::string_view(step->kernel->name())

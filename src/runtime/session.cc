@@ -30,18 +30,7 @@ Result<void> Session::CheckInputs(std::span<const Tensor> inputs) const {
       return MakeError(ErrorCode::kInvalidArgument, "input '{}' ({}) is missing", value.name,
                        ToString(value.type, model_.symbols));
     }
-    const TensorType& wanted = value.type;
-    const Shape& found = inputs[i].shape();
-    bool fits =
-        inputs[i].dtype() == wanted.dtype && (!wanted.ranked || wanted.rank() == found.rank());
-    for (int d = 0; fits && d < wanted.rank(); ++d) {
-      const Dim& dim = wanted.dims[static_cast<size_t>(d)];
-      if (dim.known()) fits = dim.extent == found[d];
-    }
-    if (!fits) {
-      return MakeError(ErrorCode::kInvalidArgument, "input '{}': wanted {}, found {}{}", value.name,
-                       ToString(wanted, model_.symbols), Name(inputs[i].dtype()), found.ToString());
-    }
+    PX_RETURN_IF_ERROR(CheckInput(model_, i, inputs[i].dtype(), inputs[i].shape()));
   }
   return {};
 }

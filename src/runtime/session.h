@@ -4,8 +4,7 @@
 // Ownership:  owns the model, its packed weights, its plans and its threads.
 // Threads:    Run may be called from any thread; calls of one session take turns.
 // Cost:       Create runs the graph passes. The first run at new input shapes plans and packs;
-// later
-//             runs at those shapes allocate only their outputs.
+//             later runs at those shapes allocate only their outputs.
 // Invariants: results are the same bits for every thread count.
 // Example:
 //   PX_ASSIGN_OR_RETURN(auto session, Session::Create(std::move(model), {}));

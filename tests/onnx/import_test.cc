@@ -206,8 +206,10 @@ TEST(Import, UnknownOperatorsAreListedTogether) {
   b.Node("NoSuchOp", {"z"}, {"w"}, "bar2");
   b.Node("Relu", {"w"}, {"v"});
   b.Node("Foo", {"v"}, {"u"}, "foo3")->set_domain("elsewhere");
+  b.Node("NoSuchOp", {"u"}, {"t"});
   const std::string message = b.Message();
-  EXPECT_HAS(message, "3 node(s)");
+  EXPECT_HAS(message, "4 node(s)");
+  EXPECT_HAS(message, "node producing 't': ai.onnx::NoSuchOp");
   EXPECT_HAS(message, "node 'foo1': acme::Foo (opset 3)");
   EXPECT_HAS(message, "node 'bar2': ai.onnx::NoSuchOp (opset 17)");
   EXPECT_HAS(message, "node 'foo3': elsewhere::Foo (opset 0)");
@@ -215,7 +217,42 @@ TEST(Import, UnknownOperatorsAreListedTogether) {
   ImportOptions options;
   options.unsupported = &listed;
   EXPECT_TRUE(b.Import(options).ok());
-  EXPECT_EQ(listed.size(), 3u);
+  EXPECT_EQ(listed.size(), 4u);
+}
+
+// Inference wins; what it does not know comes from the declaration, and reaches people only.
+TEST(Import, DeclaredOutputTypes) {
+  Builder b;
+  b.Input("x", {2, 3});
+  b.Input("s", {2}, 7);
+  b.Node("Reshape", {"x", "s"}, {"y"});
+  b.Node("Relu", {"x"}, {"z"});
+  for (const char* name : {"y", "z"}) {
+    b.Output(name);
+    auto* type = b.graph().mutable_output()->rbegin()->mutable_type()->mutable_tensor_type();
+    type->set_elem_type(1);
+    type->mutable_shape()->add_dim()->set_dim_param("rows");
+    type->mutable_shape()->add_dim()->set_dim_value(20);
+  }
+  Result<Model> m = b.Import();
+  ASSERT_TRUE(m.ok()) << m.error().message();
+  EXPECT_EQ(ToString(m->output_types[0], m->symbols), "f32[rows,20]");
+  EXPECT_EQ(ToString(m->graph.value(m->graph.outputs[0]).type, m->symbols), "f32[?,?]");
+  EXPECT_EQ(ToString(m->output_types[1], m->symbols), "f32[2,3]");
+  // A declaration that makes no sense is no reason to refuse the model.
+  b.graph().mutable_output(0)->mutable_type()->mutable_tensor_type()->mutable_shape()->clear_dim();
+  b.graph().mutable_output(1)->mutable_type()->mutable_tensor_type()->set_elem_type(99);
+  m = b.Import();
+  ASSERT_TRUE(m.ok()) << m.error().message();
+  EXPECT_EQ(ToString(m->output_types[0], m->symbols), "f32[?,?]");
+  EXPECT_EQ(ToString(m->output_types[1], m->symbols), "f32[2,3]");
+}
+
+TEST(Import, AGraphWithoutItsWeightsIsRecognised) {
+  Builder b = Simple();
+  b.Weight("w", {2, 3}, {});
+  b.Node("Add", {"y", "w"}, {"z"});
+  EXPECT_HAS(b.Message(), "tensor 'w': shape [2,3] wants 6 elements, found 0 (is this a graph");
 }
 
 TEST(Import, OpsetRange) {

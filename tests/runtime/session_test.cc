@@ -222,6 +222,29 @@ TEST(Session, RunTimeErrorsNameTheNode) {
   EXPECT_EQ(Values(MustRun(session.get(), {x, Make<int64_t>(Shape{1}, {-1})})[0])[0], 3.0f);
 }
 
+// However a node is run (kernel, view, bound only when shapes are known, body), its name stands in
+// the message once.
+TEST(Session, ErrorsNameTheNodeOnce) {
+  const auto message = [](const std::string& text, std::vector<Tensor> inputs) {
+    auto session = Load(Text(text));
+    Result<std::vector<Tensor>> r = session->Run(inputs);
+    EXPECT_FALSE(r.ok());
+    return r.ok() ? "" : r.error().message();
+  };
+  const Tensor x = Make(Shape{3}, {1, 2, 3}), two = Make<int64_t>(Shape{1}, {2});
+  EXPECT_EQ(
+      message(R"(g (float[3] x, int64[1] s) => (float[n] y) { y = Reshape(x, s) })", {x, two}),
+      "node producing 'y' (Reshape): cannot reshape [3] (3 elements) to [2] (2)");
+  EXPECT_EQ(message(R"(g (float[3] x, int64[1] s) => (float[n] y) { y = Expand(x, s) })", {x, two}),
+            "node producing 'y' (Expand): shapes [3] and [2] do not broadcast");
+  EXPECT_EQ(message(R"(g (float[3] x, int64[1] i, bool[1] c) => (float[1] y) {
+              y = If (c) <then_branch = t () => (float[1] u) { u = Gather(x, i) },
+                          else_branch = e () => (float[1] v) { v = Gather(x, i) }> })",
+                    {x, Make<int64_t>(Shape{1}, {9}), Make<bool>(Shape{1}, {true})}),
+            "node producing 'y' (If): node producing 'u' (Gather): index 9 (at position 0) is "
+            "outside an axis of 3");
+}
+
 constexpr const char* kMixed = R"(g (float[N,8] x) => (float[N,8] y, int64[2,K] nz) {
     w = Constant<value = float[8,8] {
       1,2,3,4,5,6,7,8, 2,3,4,5,6,7,8,1, 3,4,5,6,7,8,1,2, 4,5,6,7,8,1,2,3,
