@@ -74,14 +74,19 @@ void Dispatcher::AddBackend(const BackendSettings& settings, std::unique_ptr<Bac
   state->backend = std::move(backend);
   state->load_ms = settings.load_ms;
   state->fit = std::make_unique<router::OnlineFit>(models.extended);
-  const bool blocks = settings.kind != router::BackendKind::kLlamaServer;
-  index_.AddBackend(
-      static_cast<router::BackendId>(state->index),
-      {.max_sequences = settings.cache_sequences,
-       .max_tokens = settings.cache_tokens,
-       .tokens_per_symbol = blocks ? static_cast<double>(options_.block_bytes) / 4 : 1.0});
   models_.backends.push_back(models);
+  AddToIndex(*state);
   backends_.push_back(std::move(state));
+}
+
+// Again where it turns out that a tokenizer answers, or does not.
+void Dispatcher::AddToIndex(const BackendState& backend) {
+  index_.AddBackend(
+      static_cast<router::BackendId>(backend.index),
+      {.max_sequences = backend.settings->cache_sequences,
+       .max_tokens = backend.settings->cache_tokens,
+       .tokens_per_symbol =
+           backend.facts.identity.empty() ? static_cast<double>(options_.block_bytes) / 4 : 1.0});
 }
 
 void Dispatcher::SetTables(std::optional<router::PsrTable> psr,

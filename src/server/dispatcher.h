@@ -151,6 +151,7 @@ class Dispatcher {
 
   // Health and memory of the backends; supervision.cc.
   void ProbeSoon(BackendState& backend, double delay_ms);
+  void AddToIndex(const BackendState& backend);
   void Probed(BackendState& backend, const ProbeResult& result);
   void PlanLoads();
 

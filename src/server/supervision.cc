@@ -35,7 +35,9 @@ void Dispatcher::Probed(BackendState& backend, const ProbeResult& result) {
   if (result.health == Health::kReady) {
     const bool restarted = !backend.facts.boot.empty() && backend.facts.boot != result.facts.boot;
     if (restarted) index_.Clear(id);
+    const bool tokens_changed = backend.facts.identity.empty() != result.facts.identity.empty();
     backend.facts = result.facts;
+    if (tokens_changed) AddToIndex(backend);
     if (before != Health::kReady) {
       backend.breaker.Reset();
       backend.loaded_ms = loop_.NowMs();

@@ -84,6 +84,7 @@ class HttpBackend final : public Backend {
   }
 
   void Probe(ProbeCallback callback) override {
+    if (options_.dialect == HttpDialect::kDetect) return Detect(std::move(callback));
     if (options_.dialect == HttpDialect::kOpenAi) return ProbeModels(BackendFacts(), callback);
     Ask("GET", "/health", "", options_.probe_ms, [this, callback](Result<http::Response> answer) {
       if (!answer.ok()) return Failed(answer.error().message(), callback);
@@ -96,7 +97,7 @@ class HttpBackend final : public Backend {
   }
 
   void CountTokens(const openai::GenerationRequest& request, TokensCallback callback) override {
-    if (options_.dialect == HttpDialect::kOpenAi || request.has_media) {
+    if (options_.dialect != HttpDialect::kLlamaServer || request.has_media) {
       return Unsupported(std::move(callback));
     }
     if (request.endpoint == openai::Endpoint::kCompletion) {
@@ -119,7 +120,7 @@ class HttpBackend final : public Backend {
 
   void CountAnswerTokens(const openai::GenerationRequest&, const std::string& answer,
                          TokensCallback callback) override {
-    if (options_.dialect == HttpDialect::kOpenAi) return Unsupported(std::move(callback));
+    if (options_.dialect != HttpDialect::kLlamaServer) return Unsupported(std::move(callback));
     Tokenize(answer, /*add_special=*/false, std::move(callback));
   }
 
@@ -153,7 +154,7 @@ class HttpBackend final : public Backend {
       client_->Resume(found->second->fetch);
     }
   }
-  bool wants_usage_option() const override { return options_.dialect == HttpDialect::kOpenAi; }
+  bool wants_usage_option() const override { return options_.dialect != HttpDialect::kLlamaServer; }
   std::string place() const override {
     return fmt::format("http://{}:{}{}", options_.origin.host, options_.origin.port,
                        options_.origin.base_path);
@@ -218,6 +219,18 @@ class HttpBackend final : public Backend {
     client_->Forget();
     failed_ = true;
     callback({Health::kDown, why, {}});
+  }
+
+  void Detect(ProbeCallback callback) {
+    Ask("GET", "/props", "", options_.probe_ms, [this, callback](Result<http::Response> answer) {
+      if (!answer.ok()) return Failed(answer.error().message(), callback);
+      if (answer->status == 503) return callback({Health::kLoading, "it loads its model", {}});
+      const json parsed = json::parse(answer->body, nullptr, /*allow_exceptions=*/false);
+      options_.dialect = At(parsed, "default_generation_settings") != nullptr
+                             ? HttpDialect::kLlamaServer
+                             : HttpDialect::kOpenAi;
+      Probe(callback);
+    });
   }
 
   void ProbeProperties(ProbeCallback callback) {

@@ -16,7 +16,8 @@
 
 namespace parallax::server {
 
-enum class HttpDialect : unsigned char { kLlamaServer, kOpenAi };
+// kDetect: a llama-server where /props answers as one does, else an OpenAI server.
+enum class HttpDialect : unsigned char { kLlamaServer, kOpenAi, kDetect };
 
 struct HttpBackendOptions {
   HttpDialect dialect = HttpDialect::kLlamaServer;

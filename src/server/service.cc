@@ -1,0 +1,205 @@
+#include "server/service.h"
+
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "server/openai/error.h"
+#include "server/status_page.h"
+
+namespace parallax::server {
+namespace {
+
+using nlohmann::ordered_json;
+
+http::Response Json(const ordered_json& value, int status = 200) {
+  return {status,
+          {{"Content-Type", "application/json"}},
+          value.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n"};
+}
+
+// Takes as long for a wrong key as for a right one, wherever they differ.
+bool SameSecret(std::string_view a, std::string_view b) {
+  unsigned difference = a.size() == b.size() ? 0 : 1;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference |= static_cast<unsigned>(a[i] ^ b[b.empty() ? 0 : i % b.size()]);
+  }
+  return difference == 0;
+}
+
+bool IsJsonType(std::string_view type) {
+  return type.empty() || type.substr(0, 16) == "application/json";
+}
+
+}  // namespace
+
+Service::Service(Loop& loop, Dispatcher& dispatcher, Options options)
+    : loop_(loop),
+      dispatcher_(dispatcher),
+      options_(std::move(options)),
+      started_wall_ms_(loop.WallMs()) {}
+
+void Service::Handle(http::Request request, std::shared_ptr<http::Responder> responder) {
+  const std::string_view path = http::Path(request.target);
+  const bool get = request.method == "GET" || request.method == "HEAD";
+  const bool post = request.method == "POST";
+  const auto send = [&](http::Response response) { responder->Send(std::move(response)); };
+
+  // What a load balancer asks, and the page that has no secrets of its own, need no key.
+  const bool open = path == "/health" || path == "/v1/health" || path == "/";
+  if (!options_.api_key.empty() && !open) {
+    const std::string_view given = http::FindHeader(request.headers, "authorization");
+    constexpr std::string_view kBearer = "Bearer ";
+    if (!given.starts_with(kBearer) ||
+        !SameSecret(options_.api_key, given.substr(kBearer.size()))) {
+      http::Response response = openai::ErrorResponse(
+          401, "a valid API key is wanted (Authorization: Bearer ...)", "invalid_api_key");
+      response.headers.emplace_back("WWW-Authenticate", "Bearer");
+      return send(std::move(response));
+    }
+  }
+
+  struct Route {
+    std::string_view path;
+    bool is_post;
+  };
+  static constexpr Route kRoutes[] = {{"/v1/chat/completions", true},
+                                      {"/v1/completions", true},
+                                      {"/v1/route", true},
+                                      {"/v1/models", false},
+                                      {"/v1/decisions", false},
+                                      {"/health", false},
+                                      {"/v1/health", false},
+                                      {"/metrics", false},
+                                      {"/status.json", false},
+                                      {"/", false}};
+  for (const Route& route : kRoutes) {
+    if (route.path == path && (route.is_post ? !post : !get)) {
+      http::Response response = openai::ErrorResponse(
+          405, fmt::format("{} wants {}", path, route.is_post ? "POST" : "GET"));
+      response.headers.emplace_back("Allow", route.is_post ? "POST" : "GET, HEAD");
+      return send(std::move(response));
+    }
+  }
+  if (path == "/v1/chat/completions") {
+    return Generate(openai::Endpoint::kChat, request, responder, false);
+  }
+  if (path == "/v1/completions") {
+    return Generate(openai::Endpoint::kCompletion, request, responder, false);
+  }
+  if (path == "/v1/route") {
+    // A body with messages is a chat's.
+    const auto parsed = nlohmann::json::parse(request.body, nullptr, /*allow_exceptions=*/false);
+    const bool completion =
+        parsed.is_object() && parsed.contains("prompt") && !parsed.contains("messages");
+    return Generate(completion ? openai::Endpoint::kCompletion : openai::Endpoint::kChat, request,
+                    responder, true);
+  }
+  if (path == "/v1/models") return send(Models());
+  if (path == "/health" || path == "/v1/health") return send(Health());
+  if (path == "/v1/decisions") return send(Decisions());
+  constexpr std::string_view kDecision = "/v1/decisions/";
+  if (get && path.starts_with(kDecision)) return send(Decision(path.substr(kDecision.size())));
+  if (path == "/metrics") {
+    return send({200,
+                 {{"Content-Type", "text/plain; version=0.0.4; charset=utf-8"}},
+                 PrometheusText(dispatcher_, server_ ? &server_->counters() : nullptr)});
+  }
+  if (path == "/status.json") {
+    return send({200,
+                 {{"Content-Type", "application/json"}, {"Cache-Control", "no-store"}},
+                 StatusJson(dispatcher_, loop_.NowMs()) + "\n"});
+  }
+  if (path == "/") {
+    return send({200,
+                 {{"Content-Type", "text/html; charset=utf-8"},
+                  {"Content-Security-Policy",
+                   "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+                   "connect-src 'self'"}},
+                 std::string(StatusPage())});
+  }
+  send(openai::ErrorResponse(404, fmt::format("there is no {}", path.substr(0, 200)), "not_found"));
+}
+
+void Service::Generate(openai::Endpoint endpoint, const http::Request& request,
+                       const std::shared_ptr<http::Responder>& responder, bool decide_only) {
+  if (!IsJsonType(http::FindHeader(request.headers, "content-type"))) {
+    return responder->Send(
+        openai::ErrorResponse(415, "the body must be application/json", "unsupported_media_type"));
+  }
+  auto parsed = openai::ParseRequest(endpoint, request.body);
+  if (!parsed.ok()) {
+    return responder->Send(openai::ErrorResponse(400, parsed.error().message()));
+  }
+  SubmitOptions options;
+  options.backend = http::FindHeader(request.headers, "x-parallax-backend");
+  if (decide_only) {
+    dispatcher_.Route(std::move(*parsed), options, responder);
+  } else {
+    (void)dispatcher_.Submit(std::move(*parsed), options, responder);
+  }
+}
+
+http::Response Service::Models() const {
+  std::set<std::string> seen;
+  ordered_json data = ordered_json::array();
+  const auto add = [&](const std::string& model, const std::string& owner) {
+    if (!seen.insert(model).second) return;
+    data.push_back({{"id", model},
+                    {"object", "model"},
+                    {"created", static_cast<std::int64_t>(started_wall_ms_ / 1000)},
+                    {"owned_by", owner}});
+  };
+  for (const auto& backend : dispatcher_.MakeSnapshot().backends) {
+    for (const std::string& model : backend.models) add(model, backend.name);
+  }
+  add(std::string(kAnyModel), "parallax");
+  return Json({{"object", "list"}, {"data", data}});
+}
+
+http::Response Service::Health() const {
+  bool any = false;
+  bool all = true;
+  ordered_json backends = ordered_json::array();
+  for (const auto& backend : dispatcher_.MakeSnapshot().backends) {
+    const bool ready = backend.availability == router::Availability::kReady;
+    const bool usable = ready || backend.availability == router::Availability::kUnloaded;
+    any |= usable;
+    all &= usable;
+    ordered_json entry{{"name", backend.name}, {"state", router::Name(backend.availability)}};
+    if (!ready && !backend.reason.empty()) entry["reason"] = backend.reason;
+    backends.push_back(std::move(entry));
+  }
+  return Json({{"status", all   ? "ok"
+                          : any ? "degraded"
+                                : "unavailable"},
+               {"backends", backends}},
+              any ? 200 : 503);
+}
+
+http::Response Service::Decision(std::string_view id) const {
+  const router::Decision* decision = dispatcher_.records().Find(id);
+  if (decision == nullptr) {
+    return openai::ErrorResponse(
+        404, fmt::format("no decision '{}' is kept (the last 1024 are)", id.substr(0, 100)),
+        "not_found");
+  }
+  return {200, {{"Content-Type", "application/json"}}, router::ToJson(*decision) + "\n"};
+}
+
+http::Response Service::Decisions() const {
+  constexpr std::size_t kShown = 50;
+  const auto& order = dispatcher_.records().order();
+  std::string text = "[";
+  for (std::size_t i = order.size() > kShown ? order.size() - kShown : 0; i < order.size(); ++i) {
+    if (const router::Decision* decision = dispatcher_.records().Find(order[i])) {
+      text += text.size() > 1 ? ",\n" : "\n";
+      text += router::ToJson(*decision);
+    }
+  }
+  return {200, {{"Content-Type", "application/json"}}, text + "\n]\n"};
+}
+
+}  // namespace parallax::server

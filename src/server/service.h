@@ -1,0 +1,47 @@
+// The endpoints: from an HTTP request to the part of the server that answers it.
+//
+// Role:       the handler of http::Server; knows paths, methods and the API key.
+// Ownership:  borrows the Dispatcher, which outlives it.
+// Threads:    the loop's thread only.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "server/dispatcher.h"
+#include "server/http/server.h"
+
+namespace parallax::server {
+
+class Service {
+ public:
+  struct Options {
+    std::string api_key;
+    std::string version;
+  };
+  Service(Loop& loop, Dispatcher& dispatcher, Options options);
+
+  void Handle(http::Request request, std::shared_ptr<http::Responder> responder);
+  // The server's own counters appear in /metrics.
+  void SetServer(const http::Server* server) { server_ = server; }
+
+ private:
+  void Generate(openai::Endpoint endpoint, const http::Request& request,
+                const std::shared_ptr<http::Responder>& responder, bool decide_only);
+  http::Response Models() const;
+  http::Response Health() const;
+  http::Response Decision(std::string_view id) const;
+  http::Response Decisions() const;
+
+  Loop& loop_;
+  Dispatcher& dispatcher_;
+  Options options_;
+  const http::Server* server_ = nullptr;
+  double started_wall_ms_;
+};
+
+// The texts of /metrics and of /status.json, each in a file of its own.
+std::string PrometheusText(const Dispatcher& dispatcher, const http::ServerCounters* counters);
+std::string StatusJson(const Dispatcher& dispatcher, double now_ms);
+
+}  // namespace parallax::server
