@@ -19,6 +19,7 @@ namespace parallax::cli {
 void AddRunCommand(CLI::App* app, int* exit_code);
 void AddBenchCommand(CLI::App* app, int* exit_code);
 void AddAnalyzeCommand(CLI::App* app, int* exit_code);
+void AddServeCommand(CLI::App* app, int* exit_code);
 
 struct ModelOptions {
   std::string path;

@@ -17,6 +17,7 @@ int main(int argc, char** argv) {
     parallax::cli::AddRunCommand(&app, &exit_code);
     parallax::cli::AddBenchCommand(&app, &exit_code);
     parallax::cli::AddAnalyzeCommand(&app, &exit_code);
+    parallax::cli::AddServeCommand(&app, &exit_code);
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error);  // prints help or what is wrong

@@ -1,0 +1,83 @@
+#include "cli/server_config.h"
+
+#include <fstream>
+#include <iterator>
+
+#include <fmt/format.h>
+
+namespace parallax::cli {
+
+void AddServerConfigOptions(CLI::App* command, ServerConfigOptions* options) {
+  command->add_option("--config", options->file, "Configuration (TOML); flags override it")
+      ->type_name("FILE");
+  command
+      ->add_option("--backend", options->backends,
+                   "A backend: NAME=http://HOST:PORT, NAME=openai:http://..., "
+                   "NAME=llama-server:http://... or NAME=llama-server:MODEL.gguf (started here); "
+                   "may be given several times")
+      ->type_name("NAME=PLACE");
+  command->add_option("--listen", options->listen, "Address to listen on [127.0.0.1:8080]")
+      ->type_name("HOST:PORT");
+  command
+      ->add_option("--policy", options->policy,
+                   "extended, pcar, psr, psr-eff, prompt-only or only:NAME [extended]")
+      ->type_name("NAME");
+  command->add_option("--objective", options->objective, "What to make short [total]")
+      ->check(CLI::IsMember({"total", "ttft"}));
+  command
+      ->add_option("--model", options->model,
+                   "Latency models, as fit writes them; absent: learned while serving")
+      ->type_name("FILE");
+  command->add_option("--decisions", options->decisions, "Append every decision to this file")
+      ->type_name("FILE");
+  command->add_option("--api-key", options->api_key, "Key that clients must send")
+      ->type_name("KEY")
+      ->envname("PARALLAX_API_KEY");
+  command
+      ->add_option("--max-loaded", options->max_loaded,
+                   "Started backends in memory at once; 0: all [0]")
+      ->check(CLI::NonNegativeNumber);
+  command
+      ->add_option("--prefix-index-bytes", options->prefix_index_bytes,
+                   "Memory of the prefix index, e.g. 4MiB [64MiB]")
+      ->transform(CLI::AsSizeValue(false));
+}
+
+Result<server::Config> LoadServerConfig(const ServerConfigOptions& options) {
+  server::Config config;
+  if (!options.file.empty()) {
+    std::ifstream in(options.file, std::ios::binary);
+    const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+    if (!in) return MakeError(ErrorCode::kNotFound, "cannot read {}", options.file);
+    PX_ASSIGN_OR_RETURN(config, server::ParseConfig(text, options.file));
+  }
+  for (const std::string& flag : options.backends) {
+    PX_ASSIGN_OR_RETURN(server::BackendConfig backend, server::ParseBackendFlag(flag));
+    bool replaced = false;
+    for (server::BackendConfig& existing : config.backends) {
+      if (existing.settings.name != backend.settings.name) continue;
+      // The place is the flag's; what else the file says of it stays.
+      existing.url = backend.url;
+      existing.command = backend.command;
+      existing.settings.kind = backend.settings.kind;
+      existing.detect_kind = backend.detect_kind;
+      replaced = true;
+    }
+    if (!replaced) config.backends.push_back(std::move(backend));
+  }
+  if (options.listen) config.listen = *options.listen;
+  if (options.policy) config.policy = *options.policy;
+  if (options.objective) {
+    config.dispatcher.policy.objective = *router::ParseObjective(*options.objective);
+  }
+  if (options.model) config.model_file = *options.model;
+  if (options.decisions) config.decisions_file = *options.decisions;
+  if (options.api_key) config.api_key = *options.api_key;
+  if (options.max_loaded) config.dispatcher.max_loaded = *options.max_loaded;
+  if (options.prefix_index_bytes) {
+    config.dispatcher.index.byte_cap = *options.prefix_index_bytes;
+  }
+  return config;
+}
+
+}  // namespace parallax::cli
