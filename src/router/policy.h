@@ -38,7 +38,7 @@ struct Policy {
   // Cached prefixes shorter than this do not count for the choice (a system prompt that everybody
   // shares must not draw everybody to the backend that saw it first). 0: all count.
   int64_t min_match_bytes = 0;
-  double tie_margin = 0.01;  // relative; scores this close are ties
+  double tie_margin = 0.01;  // relative; scores this close are ties (pcar: only equal ones)
   // `extended`: each so manieth decision that has no cached prefix and no deadline to lose goes to
   // an idle backend whose model is still a prior, if the best one's is not: a backend that a
   // pessimistic prior keeps from all work would never be measured. 0: never.

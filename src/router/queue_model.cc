@@ -26,7 +26,7 @@ class Slots {
  public:
   Slots(const QueueShape& shape, std::span<const Job> running, std::pmr::memory_resource* memory)
       : count_(static_cast<size_t>(std::max(shape.slots, 1))),
-        sharing_(std::clamp(shape.sharing, 0.0, 1.0)),
+        sharing_(shape.sharing > 0 ? std::min(shape.sharing, 1.0) : 0),
         now_ms_(Sane(shape.ready_in_ms)),
         left_(memory) {
     left_.reserve(running.size() + count_);

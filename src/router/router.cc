@@ -258,7 +258,9 @@ class Decider {
 
   // Scores as close as the margin are equal: spread over them.
   size_t BreakTie(size_t best) {
-    const double margin = policy_.tie_margin * std::abs(ranks_[best].score_ms);
+    // The paper's rule is the lowest prediction, however close the next is.
+    const double share = policy_.kind == PolicyKind::kPcar ? 0 : policy_.tie_margin;
+    const double margin = share * std::abs(ranks_[best].score_ms);
     size_t chosen = best;
     bool tied = false, by_load = false;
     for (size_t i = 0; i < open_.size(); ++i) {
