@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <limits>
 #include <map>
 #include <utility>  // asio/awaitable.hpp 1.74 needs it and does not include it
 #include <vector>
@@ -42,7 +43,7 @@ class AnswerParser final : public beast::http::basic_parser<false> {
   explicit AnswerParser(std::size_t head_bytes) {
     eager(true);
     header_limit(static_cast<std::uint32_t>(head_bytes));
-    body_limit(boost::none);  // a stream may go on for ever
+    body_limit(std::numeric_limits<std::uint64_t>::max());  // a stream may go on for ever
   }
   int status = 0;
   Headers headers;
