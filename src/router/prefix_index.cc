@@ -45,6 +45,7 @@ size_t CommonWith(const RadixTree::Position& at, const Node* end) {
 struct PrefixIndex::Shadow {
   struct Slot {
     Node* end = nullptr;
+    size_t length = 0;  // of the sequence, with what is unknown or was evicted
     uint64_t use = 0;
   };
   struct SlotChoice {
@@ -119,7 +120,14 @@ PrefixIndex::Shadow::SlotChoice PrefixIndex::Shadow::Choose(const RadixTree::Pos
 size_t PrefixIndex::Shadow::Held(const RadixTree::Position& at, size_t prompt,
                                  double similarity) const {
   if (at.believed == 0) return 0;
-  if (slotted()) return std::min(Choose(at, prompt, similarity).common, at.believed);
+  if (slotted()) {
+    const SlotChoice choice = Choose(at, prompt, similarity);
+    if (shape.extension_only &&
+        (choice.slot >= slots.size() || choice.common < slots[choice.slot].length)) {
+      return 0;
+    }
+    return std::min(choice.common, at.believed);
+  }
   return capacity.Held(recency, {at.believed_node, at.believed});
 }
 
@@ -257,10 +265,11 @@ void PrefixIndex::Store(Shadow& shadow, SymbolSpan symbols, size_t prompt_symbol
   shadow.capacity.Processed(symbols.size());
 
   if (shadow.slotted()) {
-    if (choice.slot == shadow.slots.size()) shadow.slots.push_back({tree.root(), 0});
+    if (choice.slot == shadow.slots.size()) shadow.slots.push_back({tree.root(), 0, 0});
     Shadow::Slot& slot = shadow.slots[choice.slot];
     if (end != tree.root()) ++end->holders;
     shadow.Release(std::exchange(slot.end, end));
+    slot.length = symbols.size();
     slot.use = ++uses_;
   }
   EnforceCap();

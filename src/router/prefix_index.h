@@ -49,8 +49,11 @@ namespace parallax::router {
 using BackendId = uint32_t;
 
 struct CacheShape {
-  int64_t max_sequences = 0;     // slots; 0: not limited by sequences (an LRU cache)
-  int64_t max_tokens = 0;        // LRU capacity to start from; 0: unknown, believe all until a miss
+  int64_t max_sequences = 0;  // slots; 0: not limited by sequences (an LRU cache)
+  int64_t max_tokens = 0;     // LRU capacity to start from; 0: unknown, believe all until a miss
+  // Slots only: what a slot holds is of use only to a prompt that continues all of it, generated
+  // part included (RKLLM: one conversation in the device's KV, kept or cleared as a whole).
+  bool extension_only = false;
   double tokens_per_symbol = 1;  // 1 where symbols are token ids; about block_bytes / 4 for blocks
 };
 

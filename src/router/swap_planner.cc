@@ -248,7 +248,8 @@ class Planner {
 }  // namespace
 
 bool Accepts(const SwapUnit& unit, const SwapRequest& request) {
-  return Serves(unit, request.model) && (unit.context == 0 || request.need_context <= unit.context);
+  const int64_t context = unit.context != 0 ? unit.context : unit.max_context;
+  return Serves(unit, request.model) && (context == 0 || request.need_context <= context);
 }
 
 SwapPlan PlanSwaps(const SwapOptions& options, std::span<const SwapUnit> units,
