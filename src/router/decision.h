@@ -78,7 +78,7 @@ struct Candidate {
   bool short_match_ignored = false;  // its cached prefix is below min_match_bytes
   int64_t running = 0;
   int64_t queued = 0;
-  int64_t queue_limit = 0;  // of kQueueFull
+  int64_t queue_limit = std::numeric_limits<int64_t>::max();  // null in JSON: no limit
 
   Workload workload;            // p, g (cut to what the context leaves), p_cache, state
   int64_t predicted_reuse = 0;  // what the backend should report: at most p - 1

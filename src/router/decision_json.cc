@@ -57,7 +57,8 @@ OrderedJson CandidateJson(const Candidate& c) {
       {"short_match_ignored", c.short_match_ignored},
       {"running", c.running},
       {"queued", c.queued},
-      {"queue_limit", c.queue_limit},
+      {"queue_limit",
+       c.queue_limit == kMaxCount ? OrderedJson(nullptr) : OrderedJson(c.queue_limit)},
       {"p", c.workload.prompt_tokens},
       {"g", c.workload.max_new_tokens},
       {"p_cache", c.workload.cached_tokens},
@@ -116,7 +117,7 @@ Candidate ReadCandidate(JsonObject from) {
   c.short_match_ignored = from.Boolean("short_match_ignored", false);
   c.running = from.Integer("running", 0, kMaxCount, 0);
   c.queued = from.Integer("queued", 0, kMaxCount, 0);
-  c.queue_limit = from.Integer("queue_limit", 0, kMaxCount, 0);
+  c.queue_limit = from.Integer("queue_limit", 0, kMaxCount, kMaxCount);
   // p_eff, cache_state and the two kinds of work follow from these.
   const int64_t p = from.Integer("p", 0, kMaxTokens, 0);
   const int64_t g = from.Integer("g", 0, kMaxTokens, 0);
