@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/human.h"
 #include "cli/inputs.h"
 #include "passes/passes.h"
 #include "plan/cost.h"
@@ -62,6 +63,15 @@ int64_t NodesOf(const Graph& graph) {
   return n;
 }
 
+// The first input without a rank that has no default, or "".
+std::string UnrankedInput(const Model& model) {
+  for (ValueId v : model.graph.inputs) {
+    const Value& value = model.graph.value(v);
+    if (!value.type.ranked && !value.constant.defined()) return value.name;
+  }
+  return "";
+}
+
 Result<Analysis> Analyze(const AnalyzeArguments& args) {
   Analysis a;
   onnx_import::ImportOptions import;
@@ -75,41 +85,113 @@ Result<Analysis> Analyze(const AnalyzeArguments& args) {
     a.cost_note = "not known: the model has unsupported nodes";
     return a;
   }
-  PX_RETURN_IF_ERROR(passes::Optimize(&a.model));
+  Result<void> optimized = passes::Optimize(&a.model);
+  if (!optimized.ok()) return optimized.error().WithContext(args.model.path);
   a.nodes_after_passes = NodesOf(a.model.graph);
-  Result<std::vector<TensorType>> types = InputTypes(a.model, args.inputs);
-  if (!types.ok()) {
-    if (!args.inputs.shapes.empty() || !args.inputs.npz.empty() || !args.inputs.arrays.empty()) {
-      return types.error();
-    }
-    a.cost_note = types.error().message();
+  if (const std::string name = UnrankedInput(a.model); !name.empty() && !args.inputs.any()) {
+    a.cost_note =
+        fmt::format("not known: input '{0}' has no rank in the model; give --shape {0}=...", name);
     return a;
   }
-  a.input_types = std::move(*types);
+  PX_ASSIGN_OR_RETURN(Inputs given, GivenInputs(a.model, args.inputs));
+  a.input_types = std::move(given.types);
+  std::vector<Dims> values(a.input_types.size());
+  std::vector<int64_t> ints;
   std::vector<ops::InferInput> inputs;
   for (size_t i = 0; i < a.input_types.size(); ++i) {
+    inputs.push_back({a.input_types[i], nullptr, nullptr});
     const Value& value = a.model.graph.value(a.model.graph.inputs[i]);
-    inputs.push_back(
-        {a.input_types[i], value.constant.defined() ? &value.constant : nullptr, nullptr});
+    const Tensor& tensor = given.tensors[i];
+    if (!tensor.defined()) {
+      // Where --shape replaces a default, its value counts for nothing.
+      const bool stands =
+          value.constant.defined() && a.input_types[i].shape() == value.constant.shape();
+      if (stands) inputs.back().constant = &value.constant;
+    } else if (tensor.dtype() == DType::kBool && tensor.elements() == 1) {
+      inputs.back().constant = &tensor;  // the condition of an If or a Loop
+    } else if (tensor.shape().rank() <= 1 && tensor.elements() <= kMaxRank &&
+               ReadInts(tensor, kMaxRank, &ints)) {
+      // A trip count or a shape; -1 ("infer it") is none, and stays what it is.
+      if (std::all_of(ints.begin(), ints.end(), [](int64_t v) { return v >= 0; })) {
+        values[i].assign(ints.begin(), ints.end());
+        inputs.back().dim_values = &values[i];
+      } else {
+        inputs.back().constant = &tensor;
+      }
+    }
   }
   Result<plan::GraphCost> cost = plan::CostOf(a.model.graph, inputs);
   if (!cost.ok()) {
-    a.cost_note = "not known at these input shapes: " + cost.error().message();
+    const Error explained = given.assumptions.ExplainShapes(cost.error());
+    // `run` would refuse the same.
+    if (args.inputs.any()) return explained;
+    a.cost_note = "not known at these input shapes: " + explained.message();
     return a;
   }
   a.cost = std::move(*cost);
   return a;
 }
 
+// The symbols that stand in the types of inputs and outputs, in the order of the file.
 std::vector<std::string> SymbolNames(const Model& model) {
+  std::vector<bool> shown(static_cast<size_t>(model.symbols.size()) + 1);
+  const auto see = [&](const TensorType& type) {
+    for (const Dim& d : type.dims) {
+      if (!d.known()) shown[static_cast<size_t>(d.symbol)] = true;
+    }
+  };
+  for (ValueId v : model.graph.inputs) see(model.graph.value(v).type);
+  for (const TensorType& type : model.output_types) see(type);
   std::vector<std::string> names;
-  for (SymbolId s = 1; s <= model.symbols.size(); ++s) names.emplace_back(model.symbols.NameOf(s));
+  for (SymbolId s = 1; s <= model.symbols.size(); ++s) {
+    if (shown[static_cast<size_t>(s)]) names.emplace_back(model.symbols.NameOf(s));
+  }
   return names;
+}
+
+// What the FLOPs leave out or guess, one clause each.
+std::string CostCaveats(const plan::GraphCost& cost) {
+  std::string text;
+  if (cost.unknown_nodes > 0) {
+    text += fmt::format("; {} node(s) have shapes that only a run knows and count 0",
+                        cost.unknown_nodes);
+  }
+  if (cost.open_loops > 0) {
+    text += fmt::format("; {} loop(s) of unknown length count their body once", cost.open_loops);
+  }
+  if (cost.open_ifs > 0) {
+    text += fmt::format("; {} If node(s) count their costlier side", cost.open_ifs);
+  }
+  return text;
+}
+
+void PrintValues(const Analysis& a) {
+  const Model& m = a.model;
+  const Graph& g = m.graph;
+  std::vector<std::string> names = g.output_names;
+  for (ValueId v : g.inputs) names.push_back(g.value(v).name);
+  const int width = ColumnWidth(28, names);
+  fmt::print("inputs\n");
+  for (size_t i = 0; i < g.inputs.size(); ++i) {
+    const Value& v = g.value(g.inputs[i]);
+    std::string line = fmt::format("  {:<{}} {}", v.name, width, ToString(v.type, m.symbols));
+    if (v.constant.defined()) line += "  (has a default)";
+    if (!a.input_types.empty() && !v.type.is_static()) {
+      line += fmt::format("  counted as {}", ToString(a.input_types[i], m.symbols));
+    }
+    fmt::print("{}\n", line);
+  }
+  fmt::print("outputs\n");
+  for (size_t i = 0; i < g.outputs.size(); ++i) {
+    fmt::print("  {:<{}} {}\n", g.output_names[i], width, ToString(m.output_types[i], m.symbols));
+  }
+  if (const std::vector<std::string> symbols = SymbolNames(m); !symbols.empty()) {
+    fmt::print("symbolic dimensions  {}\n", fmt::join(symbols, ", "));
+  }
 }
 
 void Print(const AnalyzeArguments& args, const Analysis& a) {
   const Model& m = a.model;
-  const Graph& g = m.graph;
   fmt::print("{}  {}\n", args.model.path, HumanBytes(static_cast<double>(m.file_bytes)));
   std::string opsets;
   for (const auto& [domain, version] : m.opsets) {
@@ -117,33 +199,12 @@ void Print(const AnalyzeArguments& args, const Analysis& a) {
   }
   fmt::print("IR {}, opset{}{}\n\n", m.ir_version, opsets,
              m.producer.empty() ? "" : ", by " + m.producer);
-  const bool concrete = a.cost_note.empty() && !a.input_types.empty();
-  fmt::print("inputs\n");
-  for (size_t i = 0; i < g.inputs.size(); ++i) {
-    const Value& v = g.value(g.inputs[i]);
-    std::string line = fmt::format("  {:<28} {}", v.name, ToString(v.type, m.symbols));
-    if (v.constant.defined()) line += "  (has a default)";
-    if (concrete && !v.type.is_static()) {
-      line += fmt::format("  counted as {}", ToString(a.input_types[i], m.symbols));
-    }
-    fmt::print("{}\n", line);
-  }
-  fmt::print("outputs\n");
-  for (size_t i = 0; i < g.outputs.size(); ++i) {
-    fmt::print("  {:<28} {}\n", g.output_names[i], ToString(g.value(g.outputs[i]).type, m.symbols));
-  }
-  if (m.symbols.size() > 0) {
-    fmt::print("symbolic dimensions  {}\n", fmt::join(SymbolNames(m), ", "));
-  }
+  PrintValues(a);
   fmt::print("\nparameters  {} ({})\n", HumanCount(static_cast<double>(a.parameters)),
              HumanBytes(static_cast<double>(a.parameter_bytes)));
   if (a.cost_note.empty()) {
-    fmt::print("work        {}FLOPs (a multiply-add counts 2), {} read and written{}\n",
-               HumanCount(a.cost.flops), HumanBytes(a.cost.bytes),
-               a.cost.unknown_nodes == 0
-                   ? ""
-                   : fmt::format("; {} node(s) have data-dependent shapes and count 0",
-                                 a.cost.unknown_nodes));
+    fmt::print("work        {} (a multiply-add counts 2), {} read and written{}\n",
+               HumanCount(a.cost.flops, "FLOPs"), HumanBytes(a.cost.bytes), CostCaveats(a.cost));
     fmt::print("nodes       {}, {} after folding\n", a.nodes, a.nodes_after_passes);
   } else {
     fmt::print("work        {}\nnodes       {}\n", a.cost_note, a.nodes);
@@ -151,10 +212,13 @@ void Print(const AnalyzeArguments& args, const Analysis& a) {
   std::vector<std::pair<std::string, int64_t>> ops(a.operators.begin(), a.operators.end());
   std::stable_sort(ops.begin(), ops.end(),
                    [](const auto& x, const auto& y) { return x.second > y.second; });
-  fmt::print("\n{:<28} {:>6} {:>12}\n", "operator", "nodes", "FLOPs");
+  std::vector<std::string> names;
+  for (const auto& [op, count] : ops) names.push_back(op);
+  const int width = ColumnWidth(28, names);
+  fmt::print("\n{:<{}} {:>6} {:>12}\n", "operator", width, "nodes", "FLOPs");
   for (const auto& [op, count] : ops) {
     auto it = a.cost.flops_by_op.find(op);
-    fmt::print("{:<28} {:>6} {:>12}\n", op, count,
+    fmt::print("{:<{}} {:>6} {:>12}\n", op, width, count,
                it == a.cost.flops_by_op.end() || it->second == 0 ? "" : HumanCount(it->second));
   }
   if (!a.unsupported.empty()) {
@@ -174,29 +238,26 @@ void PrintJson(const AnalyzeArguments& args, const Analysis& a) {
   for (const auto& [domain, version] : m.opsets) {
     json["opsets"][domain.empty() ? "ai.onnx" : domain] = version;
   }
-  const auto values = [&](const std::vector<ValueId>& ids, const std::vector<std::string>* names) {
-    nlohmann::ordered_json list = nlohmann::ordered_json::array();
-    for (size_t i = 0; i < ids.size(); ++i) {
-      const Value& v = g.value(ids[i]);
-      nlohmann::ordered_json shape = nullptr;
-      if (v.type.ranked) {
-        shape = nlohmann::ordered_json::array();
-        for (const Dim& d : v.type.dims) {
-          if (d.known()) {
-            shape.push_back(d.extent);
-          } else {
-            shape.push_back(m.symbols.NameOf(d.symbol));
-          }
+  const auto value = [&](const std::string& name, const TensorType& type) {
+    nlohmann::ordered_json shape = nullptr;
+    if (type.ranked) {
+      shape = nlohmann::ordered_json::array();
+      for (const Dim& d : type.dims) {
+        if (d.known()) {
+          shape.push_back(d.extent);
+        } else {
+          shape.push_back(m.symbols.NameOf(d.symbol));
         }
       }
-      list.push_back({{"name", names == nullptr ? v.name : (*names)[i]},
-                      {"dtype", Name(v.type.dtype)},
-                      {"shape", shape}});
     }
-    return list;
+    return nlohmann::ordered_json{{"name", name}, {"dtype", Name(type.dtype)}, {"shape", shape}};
   };
-  json["inputs"] = values(g.inputs, nullptr);
-  json["outputs"] = values(g.outputs, &g.output_names);
+  json["inputs"] = nlohmann::ordered_json::array();
+  for (ValueId v : g.inputs) json["inputs"].push_back(value(g.value(v).name, g.value(v).type));
+  json["outputs"] = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < g.outputs.size(); ++i) {
+    json["outputs"].push_back(value(g.output_names[i], m.output_types[i]));
+  }
   json["symbolic_dims"] = SymbolNames(m);
   json["parameters"] = a.parameters;
   json["parameter_bytes"] = a.parameter_bytes;
@@ -206,6 +267,8 @@ void PrintJson(const AnalyzeArguments& args, const Analysis& a) {
     json["flops"] = a.cost.flops;
     json["bytes"] = a.cost.bytes;
     json["unknown_nodes"] = a.cost.unknown_nodes;
+    json["loops_counted_once"] = a.cost.open_loops;
+    json["ifs_by_costlier_side"] = a.cost.open_ifs;
   } else {
     json["cost_note"] = a.cost_note;
   }
@@ -228,7 +291,7 @@ void AddAnalyzeCommand(CLI::App* app, int* exit_code) {
   CLI::App* command =
       app->add_subcommand("analyze", "Say what a model is made of and what it costs");
   AddModelOptions(command, &args->model);
-  AddInputOptions(command, &args->inputs);
+  AddInputOptions(command, &args->inputs, NotGiven::kRefuse);
   command->add_flag("--json", args->json, "Print JSON");
   command->callback([args, exit_code] {
     Result<Analysis> analysis = Analyze(*args);

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/human.h"
 #include "cli/inputs.h"
 #include "ops/core/inference.h"
 #include "runtime/session.h"
@@ -100,22 +101,35 @@ void PrintOps(const std::vector<NodeTime>& nodes) {
   std::vector<std::pair<std::string, std::pair<double, int>>> ops(by_op.begin(), by_op.end());
   std::sort(ops.begin(), ops.end(),
             [](const auto& a, const auto& b) { return a.second.first > b.second.first; });
-  fmt::print("\n{:<24} {:>6} {:>12} {:>7}\n", "operator", "nodes", "us", "%");
+  std::vector<std::string> op_names;
+  for (const auto& [op, t] : ops) op_names.push_back(op);
+  const int op_width = ColumnWidth(24, op_names);
+  fmt::print("\n{:<{}} {:>6} {:>12} {:>7}\n", "operator", op_width, "nodes", "us", "%");
   for (const auto& [op, t] : ops) {
-    fmt::print("{:<24} {:>6} {:>12.1f} {:>6.1f}%\n", op, t.second, t.first, 100 * t.first / total);
+    fmt::print("{:<{}} {:>6} {:>12.1f} {:>6.1f}%\n", op, op_width, t.second, t.first,
+               100 * t.first / total);
   }
-  fmt::print("\n{:<36} {:<20} {:<24} {:>10} {:>9} {:>8}\n", "node", "kernel", "output", "us",
-             "GFLOP/s", "GB/s");
-  for (size_t i = 0; i < std::min<size_t>(nodes.size(), 30); ++i) {
+  const size_t shown = std::min<size_t>(nodes.size(), 30);
+  std::vector<std::string> kernels, shapes;
+  for (size_t i = 0; i < shown; ++i) {
+    kernels.push_back(nodes[i].kernel);
+    shapes.push_back(nodes[i].shape);
+  }
+  const int kernel_width = ColumnWidth(20, kernels), shape_width = ColumnWidth(24, shapes);
+  fmt::print("\n{:<36} {:<{}} {:<{}} {:>10} {:>9} {:>8}\n", "node", "kernel", kernel_width,
+             "output", shape_width, "us", "GFLOP/s", "GB/s");
+  for (size_t i = 0; i < shown; ++i) {
     const NodeTime& t = nodes[i];
     const double bytes = t.cost.bytes_read + t.cost.bytes_written;
     std::string name = t.name.empty() ? t.op : t.name;
     if (name.size() > 36) name = "..." + name.substr(name.size() - 33);
-    fmt::print("{:<36} {:<20} {:<24} {:>10.1f} {:>9.1f} {:>8.1f}\n", name, t.kernel, t.shape,
-               t.best_us, t.cost.flops / t.best_us / 1e3, bytes / t.best_us / 1e3);
+    fmt::print("{:<36} {:<{}} {:<{}} {:>10.1f} {:>9.1f} {:>8.1f}\n", name, t.kernel, kernel_width,
+               t.shape, shape_width, t.best_us, t.cost.flops / t.best_us / 1e3,
+               bytes / t.best_us / 1e3);
   }
-  if (nodes.size() > 30)
-    fmt::print("... and {} more nodes (--json lists all)\n", nodes.size() - 30);
+  if (nodes.size() > shown) {
+    fmt::print("... and {} more nodes (--json lists all)\n", nodes.size() - shown);
+  }
 }
 
 nlohmann::ordered_json OpsJson(const std::vector<NodeTime>& nodes) {
@@ -135,26 +149,27 @@ nlohmann::ordered_json OpsJson(const std::vector<NodeTime>& nodes) {
 Result<void> Bench(const BenchArguments& args) {
   const double load_start = NowMilliseconds();
   PX_ASSIGN_OR_RETURN(Model model, LoadModel(args.model));
-  PX_ASSIGN_OR_RETURN(std::vector<Tensor> inputs, MakeInputs(model, args.inputs, 0));
+  PX_ASSIGN_OR_RETURN(const Inputs inputs, MakeInputs(model, args.inputs, 0));
   runtime::SessionOptions options;
   options.threads = args.threads > 0 ? args.threads : UsableCpus();
   PX_ASSIGN_OR_RETURN(std::unique_ptr<runtime::Session> session,
                       runtime::Session::Create(std::move(model), options));
   const double plan_start = NowMilliseconds();
-  PX_RETURN_IF_ERROR(session->Prepare(inputs));
+  Result<void> planned = session->Prepare(inputs.tensors);
+  if (!planned.ok()) return inputs.assumptions.ExplainShapes(planned.error());
   const double plan_ms = NowMilliseconds() - plan_start;
   const double load_ms = plan_start - load_start;
   for (int i = 0; i < args.warmup; ++i) {
-    Result<std::vector<Tensor>> outputs = session->Run(inputs);
-    if (!outputs.ok()) return outputs.error();
+    Result<std::vector<Tensor>> outputs = session->Run(inputs.tensors);
+    if (!outputs.ok()) return inputs.assumptions.ExplainRun(outputs.error());
   }
   std::vector<double> ms;
   for (int i = 0; i < args.runs; ++i) {
     Progress(i, args.runs);
     const double start = NowMilliseconds();
-    Result<std::vector<Tensor>> outputs = session->Run(inputs);
+    Result<std::vector<Tensor>> outputs = session->Run(inputs.tensors);
     ms.push_back(NowMilliseconds() - start);
-    if (!outputs.ok()) return outputs.error();
+    if (!outputs.ok()) return inputs.assumptions.ExplainRun(outputs.error());
   }
   Progress(args.runs, args.runs);
   const int64_t peak = PeakResidentBytes();
@@ -162,8 +177,8 @@ Result<void> Bench(const BenchArguments& args) {
   for (int i = 0; args.ops && i < std::max(args.runs, 1); ++i) {
     runtime::RunOptions run_options;
     run_options.observer = &profile;
-    Result<std::vector<Tensor>> outputs = session->Run(inputs, run_options);
-    if (!outputs.ok()) return outputs.error();
+    Result<std::vector<Tensor>> outputs = session->Run(inputs.tensors, run_options);
+    if (!outputs.ok()) return inputs.assumptions.ExplainRun(outputs.error());
   }
   const Latency l = Statistics(ms);
   const runtime::MemoryUse memory = session->memory();
@@ -186,9 +201,14 @@ Result<void> Bench(const BenchArguments& args) {
   }
   fmt::print("{} on {} thread(s), {} runs after {} warm-up\n", args.model.path, session->threads(),
              args.runs, args.warmup);
-  fmt::print("latency ms   min {:.3f}  median {:.3f}  mean {:.3f}  p90 {:.3f}  max {:.3f}\n", l.min,
-             l.median, l.mean, l.p90, l.max);
-  fmt::print("load {:.1f} ms, plan {:.1f} ms (weights are packed here)\n", load_ms, plan_ms);
+  // One unit for the whole line, so that its numbers compare at a glance.
+  const bool in_us = l.median < 1;
+  const double scale = in_us ? 1e3 : 1;
+  fmt::print("latency {}   min {:.3f}  median {:.3f}  mean {:.3f}  p90 {:.3f}  max {:.3f}\n",
+             in_us ? "us" : "ms", scale * l.min, scale * l.median, scale * l.mean, scale * l.p90,
+             scale * l.max);
+  fmt::print("load {}, plan {} (weights are packed here)\n", HumanMilliseconds(load_ms),
+             HumanMilliseconds(plan_ms));
   fmt::print("memory       activations {}, packed weights {}, peak resident {}\n",
              HumanBytes(static_cast<double>(memory.activations)),
              HumanBytes(static_cast<double>(memory.weights)),
@@ -203,7 +223,7 @@ void AddBenchCommand(CLI::App* app, int* exit_code) {
   auto args = std::make_shared<BenchArguments>();
   CLI::App* command = app->add_subcommand("bench", "Measure a model: latency, load time, memory");
   AddModelOptions(command, &args->model);
-  AddInputOptions(command, &args->inputs);
+  AddInputOptions(command, &args->inputs, NotGiven::kDraw);
   command->add_option("--threads", args->threads, "Threads (default: the CPUs of this process)")
       ->check(CLI::Range(1, 1024));
   command->add_option("--runs", args->runs, "Measured runs")

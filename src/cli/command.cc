@@ -14,7 +14,8 @@ void AddModelOptions(CLI::App* app, ModelOptions* options) {
   app->add_option("model", options->path, "ONNX model file")->required()->type_name("MODEL");
   app->add_option("--allow-external", options->allow_external,
                   "Folder outside the model's own that external weights may lie in")
-      ->type_name("PATH");
+      ->type_name("PATH")
+      ->check(CLI::ExistingDirectory);
 }
 
 Result<Model> LoadModel(const ModelOptions& options) {
@@ -43,28 +44,6 @@ int64_t PeakResidentBytes() {
     if (line.starts_with("VmHWM:")) return std::atoll(line.c_str() + 6) * 1024;
   }
   return 0;
-}
-
-std::string HumanBytes(double bytes) {
-  if (bytes < 1024) return fmt::format("{:.0f} B", bytes);
-  static constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
-  int unit = -1;
-  while (bytes >= 1024 && unit < 3) {
-    bytes /= 1024;
-    ++unit;
-  }
-  return fmt::format("{:.1f} {}", bytes, kUnits[unit]);
-}
-
-std::string HumanCount(double count) {
-  if (count < 1000) return fmt::format("{:.0f}", count);
-  static constexpr const char* kUnits[] = {"k", "M", "G", "T"};
-  int unit = -1;
-  while (count >= 1000 && unit < 3) {
-    count /= 1000;
-    ++unit;
-  }
-  return fmt::format("{:.2f} {}", count, kUnits[unit]);
 }
 
 }  // namespace parallax::cli

@@ -15,11 +15,12 @@
 namespace parallax::cli {
 
 // Registers the subcommand on `app`. When the user chose it, `*exit_code` is set by its callback:
-// 0 done, 1 the work failed (the message went to stderr).
+// 0 done, 1 the work failed (the message went to stderr). Usage errors are thrown: see usage.h.
 void AddRunCommand(CLI::App* app, int* exit_code);
 void AddBenchCommand(CLI::App* app, int* exit_code);
 void AddAnalyzeCommand(CLI::App* app, int* exit_code);
 void AddServeCommand(CLI::App* app, int* exit_code);
+// To add one: a line here, its file NAME.cc, a line in main.cc.
 
 struct ModelOptions {
   std::string path;
@@ -35,9 +36,5 @@ int Report(const Error& error);
 
 double NowMilliseconds();  // steady clock
 int64_t PeakResidentBytes();
-
-// "1.5 MiB", "12.3 G": for people, never in JSON.
-std::string HumanBytes(double bytes);
-std::string HumanCount(double count);
 
 }  // namespace parallax::cli

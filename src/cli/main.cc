@@ -1,5 +1,7 @@
 // parallax: runs, measures and explains ONNX models on small machines.
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <new>
 
@@ -7,27 +9,50 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/command.h"
+#include "cli/usage.h"
 
-int main(int argc, char** argv) {
+namespace {
+
+int Run(int argc, char** argv) {
+  using namespace parallax::cli;
   int exit_code = 0;
-  CLI::App app("parallax: runs ONNX models on small machines and says what they cost");
+  CLI::App app("parallax: runs ONNX models on small machines and says what they cost", "parallax");
   app.set_version_flag("--version", "parallax " PARALLAX_VERSION);
   app.require_subcommand(1);
+  AddRunCommand(&app, &exit_code);
+  AddBenchCommand(&app, &exit_code);
+  AddAnalyzeCommand(&app, &exit_code);
+  AddServeCommand(&app, &exit_code);
   try {
-    parallax::cli::AddRunCommand(&app, &exit_code);
-    parallax::cli::AddBenchCommand(&app, &exit_code);
-    parallax::cli::AddAnalyzeCommand(&app, &exit_code);
-    parallax::cli::AddServeCommand(&app, &exit_code);
+    CheckCommandWord(app, argc, argv);
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);  // prints help or what is wrong
-    return code == 0 ? 0 : 2;
-  } catch (const std::bad_alloc&) {
-    std::fputs("parallax: out of memory\n", stderr);
-    return 1;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "parallax: internal error: {}\n", error.what());
-    return 1;
+    return FinishParse(app, error);
   }
   return exit_code;
+}
+
+// Results that did not reach their reader are a failure: a full disk, a closed stdout.
+int FinishOutput(int exit_code) {
+  errno = 0;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit_code;
+  fmt::print(stderr, "parallax: cannot write to standard output{}{}\n", errno == 0 ? "" : ": ",
+             errno == 0 ? "" : std::strerror(errno));
+  return exit_code == 0 ? 1 : exit_code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int exit_code = 1;
+  try {
+    exit_code = Run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    std::fputs("parallax: out of memory\n", stderr);
+  } catch (const std::exception& error) {
+    // fmt::print throws where stdout refuses; FinishOutput says so.
+    if (std::ferror(stdout) == 0)
+      fmt::print(stderr, "parallax: internal error: {}\n", error.what());
+  }
+  return FinishOutput(exit_code);
 }

@@ -2,6 +2,7 @@
 
 #include <zip.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <fstream>
@@ -110,7 +111,14 @@ Result<Tensor> ToRowMajor(const Tensor& t) {
   return out;
 }
 
+void SwapBytes(Tensor* t) {
+  const size_t size = SizeOf(t->dtype());
+  std::byte* at = t->mutable_bytes();
+  for (int64_t i = 0; i < t->elements(); ++i, at += size) std::reverse(at, at + size);
+}
+
 Result<Tensor> Parse(std::string_view bytes, const std::string& where) {
+  if (bytes.substr(0, 2) == "PK") return Bad(where, "it is an .npz file; give it with --inputs");
   if (bytes.size() < 10 || bytes.substr(0, 6) != kMagic) return Bad(where, "wrong magic");
   const auto byte = [&](size_t i) { return static_cast<size_t>(static_cast<uint8_t>(bytes[i])); };
   const size_t version = byte(6);
@@ -128,8 +136,9 @@ Result<Tensor> Parse(std::string_view bytes, const std::string& where) {
   if (!descr || !order || !shape_text || descr->empty() || (*descr)[0] != '\'') {
     return Bad(where, "bad header");
   }
-  const std::string_view name = descr->substr(1, descr->find('\'', 1) - 1);
-  const DType dtype = FromDescr(name);
+  const std::string name(descr->substr(1, descr->find('\'', 1) - 1));
+  const bool big_endian = name.starts_with('>');
+  const DType dtype = FromDescr(big_endian ? "<" + name.substr(1) : name);
   if (dtype == DType::kUndefined) {
     return MakeError(ErrorCode::kUnsupported, "{}: dtype '{}' is not supported", where, name);
   }
@@ -141,6 +150,7 @@ Result<Tensor> Parse(std::string_view bytes, const std::string& where) {
   }
   PX_ASSIGN_OR_RETURN(Tensor t, Tensor::Allocate(dtype, shape));
   if (wanted > 0) std::memcpy(t.mutable_bytes(), data.data(), wanted);
+  if (big_endian) SwapBytes(&t);
   if (dtype == DType::kBool) {
     for (size_t i = 0; i < wanted; ++i) {
       if (t.mutable_bytes()[i] != std::byte{0}) t.mutable_bytes()[i] = std::byte{1};
@@ -206,6 +216,12 @@ Result<Tensor> ReadNpy(const std::string& path) {
   if (!file) return MakeError(ErrorCode::kNotFound, "cannot open '{}'", path);
   const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   return Parse(bytes, path);
+}
+
+bool LooksLikeNpy(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string start(kMagic.size(), '\0');
+  return file.read(start.data(), static_cast<std::streamsize>(start.size())) && start == kMagic;
 }
 
 Result<std::map<std::string, Tensor>> ReadNpz(const std::string& path) {

@@ -15,10 +15,13 @@
 namespace parallax::cli {
 
 // Errors: kNotFound, kIo, kInvalidArgument for a file that is not NumPy's, kUnsupported for a dtype
-// or a byte order no tensor has. Column-major arrays are turned into row-major ones.
+// no tensor has. Column-major and big-endian arrays are turned into what tensors hold.
 Result<Tensor> ReadNpy(const std::string& path);
 // By array name. Compressed archives are read too.
 Result<std::map<std::string, Tensor>> ReadNpz(const std::string& path);
+
+// Whether the file starts as an .npy does.
+bool LooksLikeNpy(const std::string& path);
 
 // bf16 is written as uint16, its bits.
 Result<void> WriteNpz(const std::string& path,

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/human.h"
 #include "cli/inputs.h"
 #include "cli/npz.h"
 #include "runtime/session.h"
@@ -23,16 +24,16 @@ struct RunArguments {
   bool json = false;
 };
 
+// Of the elements that are numbers; all NaN where none is.
 struct Summary {
-  double min = 0, mean = 0, max = 0;
+  double min = NAN, mean = NAN, max = NAN;
   int64_t nan = 0;
 };
 
 Summary Summarize(const Tensor& t) {
   Summary s;
-  s.min = INFINITY;
-  s.max = -INFINITY;
-  double sum = 0;
+  // Wider than double where the machine has it: a sum of finite doubles may overflow one.
+  long double sum = 0;
   DispatchType(t.dtype(), [&]<class T>() {
     for (int64_t i = 0; i < t.elements(); ++i) {
       const double v = static_cast<double>(t.data<T>()[i]);
@@ -40,29 +41,41 @@ Summary Summarize(const Tensor& t) {
         ++s.nan;
         continue;
       }
-      s.min = std::min(s.min, v);
-      s.max = std::max(s.max, v);
-      sum += v;
+      s.min = std::fmin(s.min, v);
+      s.max = std::fmax(s.max, v);
+      sum += static_cast<long double>(v);
     }
   });
-  s.mean = sum / static_cast<double>(std::max<int64_t>(t.elements() - s.nan, 1));
+  const int64_t numbers = t.elements() - s.nan;
+  if (numbers > 0) s.mean = static_cast<double>(sum / static_cast<long double>(numbers));
   return s;
 }
 
 void PrintOutputs(const Graph& graph, const std::vector<Tensor>& outputs, double ms) {
-  fmt::print("{:<32} {:<24} {:>12} {:>12} {:>12}\n", "output", "type", "min", "mean", "max");
+  std::vector<std::string> types;
+  for (const Tensor& t : outputs) {
+    types.push_back(fmt::format("{}{}", Name(t.dtype()), t.shape().ToString()));
+  }
+  const int name_width = ColumnWidth(32, graph.output_names), type_width = ColumnWidth(24, types);
+  fmt::print("{:<{}} {:<{}} {:>12} {:>12} {:>12}\n", "output", name_width, "type", type_width,
+             "min", "mean", "max");
   for (size_t i = 0; i < outputs.size(); ++i) {
-    const std::string type =
-        fmt::format("{}{}", Name(outputs[i].dtype()), outputs[i].shape().ToString());
+    fmt::print("{:<{}} {:<{}}", graph.output_names[i], name_width, types[i], type_width);
     if (outputs[i].elements() == 0) {
-      fmt::print("{:<32} {:<24} {:>12}\n", graph.output_names[i], type, "empty");
+      fmt::print(" {:>12}\n", "empty");
       continue;
     }
     const Summary s = Summarize(outputs[i]);
-    fmt::print("{:<32} {:<24} {:>12.6g} {:>12.6g} {:>12.6g}{}\n", graph.output_names[i], type,
-               s.min, s.mean, s.max, s.nan > 0 ? fmt::format("  ({} NaN)", s.nan) : "");
+    fmt::print(" {:>12.6g} {:>12.6g} {:>12.6g}{}\n", s.min, s.mean, s.max,
+               s.nan > 0 ? fmt::format("  ({} NaN)", s.nan) : "");
   }
-  fmt::print("\nran in {:.2f} ms (first run, planning included)\n", ms);
+  fmt::print("\nran in {} (first run, planning included)\n", HumanMilliseconds(ms));
+}
+
+// JSON has no such numbers: "nan", "inf" and "-inf" stand for them, null would mean "not known".
+nlohmann::ordered_json Number(double value) {
+  if (std::isfinite(value)) return value;
+  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
 }
 
 void PrintJson(const RunArguments& args, const Graph& graph, const std::vector<Tensor>& outputs,
@@ -79,9 +92,9 @@ void PrintJson(const RunArguments& args, const Graph& graph, const std::vector<T
         std::vector<int64_t>(outputs[i].shape().dims().begin(), outputs[i].shape().dims().end());
     if (outputs[i].elements() > 0) {
       const Summary s = Summarize(outputs[i]);
-      o["min"] = s.min;
-      o["mean"] = s.mean;
-      o["max"] = s.max;
+      o["min"] = Number(s.min);
+      o["mean"] = Number(s.mean);
+      o["max"] = Number(s.max);
       o["nan"] = s.nan;
     }
     json["outputs"].push_back(std::move(o));
@@ -92,13 +105,17 @@ void PrintJson(const RunArguments& args, const Graph& graph, const std::vector<T
 
 Result<void> Run(const RunArguments& args) {
   PX_ASSIGN_OR_RETURN(Model model, LoadModel(args.model));
-  PX_ASSIGN_OR_RETURN(std::vector<Tensor> inputs, MakeInputs(model, args.inputs, std::nullopt));
+  PX_ASSIGN_OR_RETURN(Inputs inputs, MakeInputs(model, args.inputs, std::nullopt));
   runtime::SessionOptions options;
   options.threads = args.threads > 0 ? args.threads : UsableCpus();
   PX_ASSIGN_OR_RETURN(std::unique_ptr<runtime::Session> session,
                       runtime::Session::Create(std::move(model), options));
   const double start = NowMilliseconds();
-  PX_ASSIGN_OR_RETURN(std::vector<Tensor> outputs, session->Run(inputs));
+  Result<void> planned = session->Prepare(inputs.tensors);
+  if (!planned.ok()) return inputs.assumptions.ExplainShapes(planned.error());
+  Result<std::vector<Tensor>> run = session->Run(inputs.tensors);
+  if (!run.ok()) return inputs.assumptions.ExplainRun(run.error());
+  const std::vector<Tensor> outputs = std::move(*run);
   const double ms = NowMilliseconds() - start;
   const Graph& graph = session->model().graph;
   if (!args.outputs.empty()) {
@@ -122,9 +139,12 @@ void AddRunCommand(CLI::App* app, int* exit_code) {
   auto args = std::make_shared<RunArguments>();
   CLI::App* command = app->add_subcommand("run", "Compute a model's outputs");
   AddModelOptions(command, &args->model);
-  AddInputOptions(command, &args->inputs);
+  AddInputOptions(command, &args->inputs, NotGiven::kRefuseUnlessRandom);
   command->add_option("--outputs", args->outputs, "Write the outputs to an .npz file, by name")
-      ->type_name("FILE");
+      ->type_name("FILE.npz")
+      ->check([](const std::string& path) {
+        return path.ends_with(".npz") ? "" : "'" + path + "' should end in .npz, which it will be";
+      });
   command->add_option("--threads", args->threads, "Threads (default: the CPUs of this process)")
       ->check(CLI::Range(1, 1024));
   command->add_flag("--json", args->json, "Print JSON");
