@@ -1,12 +1,13 @@
 """Fills the evaluation graphs of this folder with weights and writes them to models/generated/.
 
-The graphs are kept without their large float tensors. A tensor that was dropped has no data and
-carries "mean deviation" of the original in its doc_string; here it is drawn from that normal
-distribution. The n-th dropped tensor of a file (n from 1; initializers before Constant nodes,
-a graph before the graphs inside its nodes) uses PCG64(n), so every machine writes the same bytes.
+The graphs, NAME.graph.onnx, are kept without their large float tensors. A tensor that was dropped
+has no data and carries "mean deviation" of the original in its doc_string; here it is drawn from
+that normal distribution. The n-th dropped tensor of a file (n from 1; initializers before Constant
+nodes, a graph before the graphs inside its nodes) uses PCG64(n), so every machine writes the same
+bytes.
 
-Usage: materialize.py [NAME...]           all graphs, or those named; skips what is up to date
-       materialize.py GRAPH.onnx OUT.onnx  one file, always
+Usage: materialize.py [NAME...]                 all graphs, or those named; skips what is up to date
+       materialize.py NAME.graph.onnx OUT.onnx  one file, always
 """
 
 import os
@@ -19,6 +20,7 @@ import onnx
 
 HERE = pathlib.Path(__file__).resolve().parent
 GENERATED = HERE / "generated"
+SUFFIX = ".graph.onnx"
 
 
 def tensors_in_order(graph):
@@ -80,9 +82,9 @@ def main(arguments):
     if len(arguments) == 2 and arguments[0].endswith(".onnx"):
         materialize(*arguments)
         return 0
-    names = arguments or sorted(path.stem for path in HERE.glob("*.onnx"))
+    names = arguments or sorted(path.name.removesuffix(SUFFIX) for path in HERE.glob(f"*{SUFFIX}"))
     for name in names:
-        source, target = HERE / f"{name}.onnx", GENERATED / f"{name}.onnx"
+        source, target = HERE / f"{name}{SUFFIX}", GENERATED / f"{name}.onnx"
         if not source.exists():
             print(f"materialize: no graph {source}", file=sys.stderr)
             return 2

@@ -162,6 +162,17 @@ def line(row):
             f" {theirs['added_rss_bytes'] / 1e6:5.0f}")
 
 
+def model_name(text):
+    """One of DEFAULT_MODELS from its name or from the path of its file; anything else is an error that lists them."""
+    path = pathlib.Path(text)
+    name = path.name.removesuffix(".onnx").removesuffix(".graph") if path.suffix == ".onnx" else text
+    in_place = path.name == text or path.resolve().parent in (ROOT / "models", ROOT / "models/generated")
+    if name in DEFAULT_MODELS and in_place:
+        return name
+    raise argparse.ArgumentTypeError(f"no model {text} here; there are {', '.join(DEFAULT_MODELS)}; "
+                                     f"`parallax bench` measures any other, without a peer")
+
+
 def main():
     if sys.argv[1:2] == ["--child-peer"]:
         model, inputs, *numbers = sys.argv[2:]
@@ -171,7 +182,7 @@ def main():
 
     parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", metavar="MODEL", help="of: " + " ".join(DEFAULT_MODELS))
+    parser.add_argument("models", nargs="*", metavar="MODEL", type=model_name, help="name or file of: " + " ".join(DEFAULT_MODELS))
     parser.add_argument("--parallax", default=ROOT / "build/release/parallax", metavar="PROGRAM")
     parser.add_argument("--threads", type=int, action="append", metavar="N", help="repeatable; default 1")
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="default 5")
@@ -179,9 +190,6 @@ def main():
     parser.add_argument("--warmup", type=int, default=3, metavar="N", help="runs before them; default 3")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     arguments = parser.parse_args()
-    unknown = set(arguments.models) - set(DEFAULT_MODELS)
-    if unknown:
-        parser.error(f"no model {min(unknown)}")
     threads = arguments.threads or [1]
     numbers = [*threads, arguments.rounds, arguments.runs or 1]
     if min(numbers) < 1 or arguments.warmup < 0:

@@ -16,6 +16,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 PARALLAX = sys.argv.pop(1) if len(sys.argv) > 1 else "build/release/parallax"
 
 
@@ -288,6 +289,13 @@ class CommandLine(unittest.TestCase):
             for command in ("run", "bench", "analyze"):
                 self.refused(parallax(command, bad), "bad.onnx")
 
+    def test_graphs_without_their_weights(self):
+        graphs = sorted((ROOT / "models").glob("*.onnx"))
+        self.assertTrue(graphs)
+        for graph in graphs:
+            self.assertTrue(graph.name.endswith(".graph.onnx"), "a file that cannot run must say so by its name")
+            self.refused(parallax("run", graph, "--random", 1), "found 0 (is this a graph without its weights?)")
+
     def test_unknown_operators_all_at_once(self):
         model = self.path / "unknown.onnx"
         save(model, [helper.make_node("Foo", ["x"], ["a"], "first", domain="acme"),
@@ -384,6 +392,19 @@ class CommandLine(unittest.TestCase):
         latency = parallax("bench", self.model, "--runs", 3).stdout.splitlines()[1]
         self.assertRegex(latency, r"^latency (us|ms)   min \d+\.\d{3}  median ")
         self.assertNotIn("min 0.000", latency)
+
+    def test_names_of_peer_benchmarks(self):
+        def bench(*models):
+            # No round is 0 long: names that pass end at that.
+            return subprocess.run([sys.executable, ROOT / "bench/peers/ort.py", "--rounds", "0", *models], text=True,
+                                  capture_output=True, timeout=120, cwd=ROOT)
+
+        for wrong in ("bogus", "bogus.onnx", "/somewhere/mobilenetv2.onnx"):
+            result = bench(wrong)
+            self.assertEqual(result.returncode, 2)
+            self.assertIn(f"no model {wrong} here; there are mobilenetv2, yolov8n", result.stderr)
+        for right in ("mobilenetv2", "models/generated/mobilenetv2.onnx", "models/mobilenetv2.graph.onnx"):
+            self.assertIn("at least 1", bench(right).stderr)
 
     def test_cpu_set(self):
         cpu = str(min(os.sched_getaffinity(0)))

@@ -40,7 +40,7 @@ FILES = {
     "docs/architecture.md": "markdown",
     "dev": "shell",
     "CMakePresets.json": "json",
-    "models/mobilenetv2.onnx": "onnx",
+    "models/mobilenetv2.graph.onnx": "onnx",
     "models/README.md": "markdown",
 }
 
