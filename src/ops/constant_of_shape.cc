@@ -48,7 +48,7 @@ OpDef op_constant_of_shape() {
   OpDef def;
   def.name = "ConstantOfShape";
   def.since = 9;
-  def.inputs = {{"input", kI64s}};
+  def.inputs = {Steers({"input", kI64s})};
   def.outputs = {{"output", kAll}};
   def.attributes = {{.name = "value", .type = AttributeType::kTensor}};
   def.infer = Infer;

@@ -41,7 +41,7 @@ OpDef op_cum_sum() {
   OpDef def;
   def.name = "CumSum";
   def.since = 11;
-  def.inputs = {{"x", kNumbers, 'T'}, {"axis", kIndices}};
+  def.inputs = {{"x", kNumbers, 'T'}, Steers({"axis", kIndices})};
   def.outputs = {{"y", kNumbers, 'T'}};
   def.attributes = {{.name = "exclusive"}, {.name = "reverse"}};
   def.infer = Infer;

@@ -82,8 +82,8 @@ OpDef op_dropout() {
   OpDef def;
   def.name = "Dropout";
   def.inputs = {{"data", kFloats, 'T'},
-                {"ratio", kFloats, 0, Arity::kOptional, 12},
-                {"training_mode", kBools, 0, Arity::kOptional, 12}};
+                Steers({"ratio", kFloats, 0, Arity::kOptional, 12}),
+                Steers({"training_mode", kBools, 0, Arity::kOptional, 12})};
   def.outputs = {{"output", kFloats, 'T'}, {"mask", kFloats | kBools, 0, Arity::kOptional}};
   def.attributes = {{.name = "ratio", .type = AttributeType::kFloat, .until = 11},
                     {.name = "seed", .since = 12}};

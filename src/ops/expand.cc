@@ -37,7 +37,7 @@ OpDef op_expand() {
   OpDef def;
   def.name = "Expand";
   def.since = 8;
-  def.inputs = {{"input", kAll, 'T'}, {"shape", kI64s}};
+  def.inputs = {{"input", kAll, 'T'}, Steers({"shape", kI64s})};
   def.outputs = {{"output", kAll, 'T'}};
   def.infer = Infer;
   def.cost = MoveCost;

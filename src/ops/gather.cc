@@ -12,7 +12,7 @@ namespace {
 // Picks extents out of a shape.
 void PickValues(InferContext& c) {
   const std::optional<Dims> values = c.DimValues(0);
-  const std::optional<std::vector<int64_t>> indices = c.ConstantInts(1);
+  const std::optional<std::vector<int64_t>> indices = c.HintInts(1);
   if (!values || !indices || c.rank(0) != 1 || c.rank(1) > 1) return;
   Dims picked;
   const int64_t n = static_cast<int64_t>(values->size());

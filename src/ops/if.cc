@@ -56,7 +56,7 @@ Result<void> Infer(InferContext& c) {
 OpDef op_if() {
   OpDef def;
   def.name = "If";
-  def.inputs = {{"cond", kBools}};
+  def.inputs = {Steers({"cond", kBools})};
   def.outputs = {{"outputs", kAll, '*', Arity::kVariadic}};
   def.attributes = {{.name = "then_branch", .type = AttributeType::kGraph, .required = true},
                     {.name = "else_branch", .type = AttributeType::kGraph, .required = true}};

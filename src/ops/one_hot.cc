@@ -53,7 +53,7 @@ OpDef op_one_hot() {
   OpDef def;
   def.name = "OneHot";
   def.since = 9;
-  def.inputs = {{"indices", kNumbers}, {"depth", kNumbers}, {"values", kAll, 'T'}};
+  def.inputs = {{"indices", kNumbers}, Steers({"depth", kNumbers}), {"values", kAll, 'T'}};
   def.outputs = {{"output", kAll, 'T'}};
   def.attributes = {{.name = "axis"}};
   def.infer = Infer;

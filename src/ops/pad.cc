@@ -136,9 +136,9 @@ OpDef op_pad() {
   OpDef def;
   def.name = "Pad";
   def.inputs = {{"data", kAll, 'T'},
-                {"pads", kI64s, 0, Arity::kOne, 11},
+                Steers({"pads", kI64s, 0, Arity::kOne, 11}),
                 {"constant_value", kAll, 'T', Arity::kOptional, 11},
-                {"axes", kIndices, 0, Arity::kOptional, 18}};
+                Steers({"axes", kIndices, 0, Arity::kOptional, 18})};
   def.outputs = {{"output", kAll, 'T'}};
   def.attributes = {{.name = "mode", .type = AttributeType::kString},
                     {.name = "pads", .type = AttributeType::kInts, .required = true, .until = 10},

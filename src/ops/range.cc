@@ -63,7 +63,8 @@ OpDef op_range() {
   OpDef def;
   def.name = "Range";
   def.since = 11;
-  def.inputs = {{"start", kTypes, 'T'}, {"limit", kTypes, 'T'}, {"delta", kTypes, 'T'}};
+  def.inputs = {Steers({"start", kTypes, 'T'}), Steers({"limit", kTypes, 'T'}),
+                Steers({"delta", kTypes, 'T'})};
   def.outputs = {{"output", kTypes, 'T'}};
   def.attributes = {{.name = "stash_type", .since = 27}};
   def.infer = Infer;

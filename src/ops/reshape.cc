@@ -95,7 +95,7 @@ Result<void> Infer(InferContext& c) {
 OpDef op_reshape() {
   OpDef def;
   def.name = "Reshape";
-  def.inputs = {{"data", kAll, 'T'}, {"shape", kI64s}};
+  def.inputs = {{"data", kAll, 'T'}, Steers({"shape", kI64s})};
   def.outputs = {{"reshaped", kAll, 'T'}};
   def.attributes = {{.name = "allowzero", .since = 14}};
   def.aliases = {{.kind = AliasKind::kView}};

@@ -87,10 +87,10 @@ OpDef op_resize() {
   def.name = "Resize";
   def.since = 10;
   def.inputs = {{"X", kAll, 'T'},
-                {"scales", kF32s, 0, Arity::kOne, 10, 10},
-                {"roi", kFloats, 0, Arity::kOptional, 11},
-                {"scales", kF32s, 0, Arity::kOptional, 11},
-                {"sizes", kI64s, 0, Arity::kOptional, 11}};
+                Steers({"scales", kF32s, 0, Arity::kOne, 10, 10}),
+                Steers({"roi", kFloats, 0, Arity::kOptional, 11}),
+                Steers({"scales", kF32s, 0, Arity::kOptional, 11}),
+                Steers({"sizes", kI64s, 0, Arity::kOptional, 11})};
   def.outputs = {{"Y", kAll, 'T'}};
   def.attributes = {
       {.name = "mode", .type = AttributeType::kString},

@@ -163,10 +163,10 @@ OpDef op_slice() {
   OpDef def;
   def.name = "Slice";
   def.inputs = {{"data", kAll, 'T'},
-                {"starts", kIndices, 'I', Arity::kOne, 10},
-                {"ends", kIndices, 'I', Arity::kOne, 10},
-                {"axes", kIndices, 'I', Arity::kOptional, 10},
-                {"steps", kIndices, 'I', Arity::kOptional, 10}};
+                Steers({"starts", kIndices, 'I', Arity::kOne, 10}),
+                Steers({"ends", kIndices, 'I', Arity::kOne, 10}),
+                Steers({"axes", kIndices, 'I', Arity::kOptional, 10}),
+                Steers({"steps", kIndices, 'I', Arity::kOptional, 10})};
   def.outputs = {{"output", kAll, 'T'}};
   def.attributes = {{.name = "starts", .type = AttributeType::kInts, .required = true, .until = 9},
                     {.name = "ends", .type = AttributeType::kInts, .required = true, .until = 9},

@@ -104,7 +104,7 @@ Result<std::unique_ptr<Kernel>> Bind(BindContext& c) {
 OpDef op_split() {
   OpDef def;
   def.name = "Split";
-  def.inputs = {{"input", kAll, 'T'}, {"split", kI64s, 0, Arity::kOptional, 13}};
+  def.inputs = {{"input", kAll, 'T'}, Steers({"split", kI64s, 0, Arity::kOptional, 13})};
   def.outputs = {{"outputs", kAll, 'T', Arity::kVariadic}};
   def.attributes = {{.name = "axis"},
                     {.name = "split", .type = AttributeType::kInts, .until = 12},

@@ -40,7 +40,7 @@ Result<void> Infer(InferContext& c) {
 OpDef op_squeeze() {
   OpDef def;
   def.name = "Squeeze";
-  def.inputs = {{"data", kAll, 'T'}, {"axes", kI64s, 0, Arity::kOptional, 13}};
+  def.inputs = {{"data", kAll, 'T'}, Steers({"axes", kI64s, 0, Arity::kOptional, 13})};
   def.outputs = {{"squeezed", kAll, 'T'}};
   def.attributes = {{.name = "axes", .type = AttributeType::kInts, .until = 12}};
   def.aliases = {{.kind = AliasKind::kView}};

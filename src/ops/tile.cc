@@ -43,7 +43,7 @@ OpDef op_tile() {
   OpDef def;
   def.name = "Tile";
   def.since = 6;
-  def.inputs = {{"input", kAll, 'T'}, {"repeats", kI64s}};
+  def.inputs = {{"input", kAll, 'T'}, Steers({"repeats", kI64s})};
   def.outputs = {{"output", kAll, 'T'}};
   def.infer = Infer;
   def.cost = MoveCost;

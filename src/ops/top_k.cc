@@ -60,7 +60,7 @@ Result<std::unique_ptr<Kernel>> Bind(BindContext& c) {
 OpDef op_top_k() {
   OpDef def;
   def.name = "TopK";
-  def.inputs = {{"X", kNumbers, 'T'}, {"K", kI64s, 0, Arity::kOne, 10}};
+  def.inputs = {{"X", kNumbers, 'T'}, Steers({"K", kI64s, 0, Arity::kOne, 10})};
   def.outputs = {{"Values", kNumbers, 'T'}, {"Indices", kI64s}};
   def.attributes = {{.name = "axis"},
                     {.name = "k", .required = true, .until = 9},

@@ -35,7 +35,7 @@ Result<void> Infer(InferContext& c) {
 OpDef op_unsqueeze() {
   OpDef def;
   def.name = "Unsqueeze";
-  def.inputs = {{"data", kAll, 'T'}, {"axes", kI64s, 0, Arity::kOne, 13}};
+  def.inputs = {{"data", kAll, 'T'}, Steers({"axes", kI64s, 0, Arity::kOne, 13})};
   def.outputs = {{"expanded", kAll, 'T'}};
   def.attributes = {{.name = "axes", .type = AttributeType::kInts, .required = true, .until = 12}};
   def.aliases = {{.kind = AliasKind::kView}};

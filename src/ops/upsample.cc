@@ -39,7 +39,7 @@ OpDef op_upsample() {
   def.name = "Upsample";
   def.since = 7;
   def.until = 9;
-  def.inputs = {{"X", kAll, 'T'}, {"scales", Bit(DType::kF32), 0, Arity::kOne, 9}};
+  def.inputs = {{"X", kAll, 'T'}, Steers({"scales", Bit(DType::kF32), 0, Arity::kOne, 9})};
   def.outputs = {{"Y", kAll, 'T'}};
   def.attributes = {
       {.name = "mode", .type = AttributeType::kString},

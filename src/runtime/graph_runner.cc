@@ -38,6 +38,15 @@ class HeapOutputs final : public ops::OutputAllocator {
   std::vector<Tensor> tensors;
 };
 
+// Bound kernels and the arena are sized by the plan: what arrives must be what it says. Inference
+// promises that; a broken promise must not become a write out of bounds.
+Result<void> CheckPlanned(const ValuePlan& plan, const Tensor& tensor) {
+  if (tensor.dtype() == plan.dtype && (!plan.is_static || tensor.shape() == plan.shape)) return {};
+  return MakeError(ErrorCode::kInternal, "a value is {}{}, planned as {}{}", Name(tensor.dtype()),
+                   tensor.shape().ToString(), Name(plan.dtype),
+                   plan.is_static ? plan.shape.ToString() : "[...]");
+}
+
 }  // namespace
 
 const Shape& GraphRunner::ShapeOfInput(size_t i, std::span<const Tensor> inputs) const {
@@ -159,11 +168,13 @@ Tensor GraphRunner::TensorOf(const Program& program, ValueId v) const {
   return Tensor::Wrap(program.values()[static_cast<size_t>(v)].dtype, s.shape, s.data);
 }
 
-void GraphRunner::SetHeap(ValueId v, Tensor tensor) {
+Result<void> GraphRunner::SetHeap(const Program& program, ValueId v, Tensor tensor) {
+  PX_RETURN_IF_ERROR(CheckPlanned(program.values()[static_cast<size_t>(v)], tensor));
   Slot& s = slot(v);
   s.shape = tensor.shape();
   s.data = tensor.bytes_begin();
   s.holder = std::move(tensor);
+  return {};
 }
 
 Result<void> GraphRunner::RunStep(Program* program, Step* step, std::byte* arena) {
@@ -173,7 +184,7 @@ Result<void> GraphRunner::RunStep(Program* program, Step* step, std::byte* arena
   // What infers shapes names the node in its errors; kernels and bodies do not know it.
   Result<void> unnamed;
   if (step->view) {
-    PX_RETURN_IF_ERROR(RunView(*program, node));
+    PX_RETURN_IF_ERROR(RunView(*program, *step));
   } else if (step->def->control_flow) {
     unnamed = RunControlFlow(*program, step);
   } else if (step->kernel != nullptr) {
@@ -192,12 +203,13 @@ Result<void> GraphRunner::RunStep(Program* program, Step* step, std::byte* arena
   return {};
 }
 
-// The shape of a view may depend on values that only now are known.
-Result<void> GraphRunner::RunView(const Program& program, const Node& node) {
+// The shape of a view, and whether it has one, may depend on values that only now are known.
+Result<void> GraphRunner::RunView(const Program& program, const Step& step) {
+  const Node& node = graph_.node(step.node);
   const Slot& in = slot(node.inputs[0]);
   const ValueId out = node.outputs[0];
   Shape shape = program.values()[static_cast<size_t>(out)].shape;
-  if (!program.values()[static_cast<size_t>(out)].is_static) {
+  if (step.open) {
     std::vector<TensorType> types(node.inputs.size());
     std::vector<Tensor> tensors(node.inputs.size());
     std::vector<ops::InferContext::Input> inputs(node.inputs.size());
@@ -209,7 +221,10 @@ Result<void> GraphRunner::RunView(const Program& program, const Node& node) {
     }
     PX_ASSIGN_OR_RETURN(ops::NodeInference inference, ops::InferNode(graph_, node, inputs));
     std::optional<Shape> known = inference.outputs[0].shape();
-    if (!known) return MakeError(ErrorCode::kInternal, "the shape of a view is not known");
+    if (!known || known->elements() != in.shape.elements()) {
+      return MakeError(ErrorCode::kInternal, "the shape of a view of {} is not known",
+                       in.shape.ToString());
+    }
     shape = *known;
   }
   Slot& s = slot(out);
@@ -241,7 +256,8 @@ Result<void> GraphRunner::RunKernel(const Program& program, const Step& step, st
   PX_RETURN_IF_ERROR(step.kernel->Run(
       ops::KernelArgs(in_pointers_, out_pointers_, workspace, environment_.team, &heap)));
   for (size_t i = 0; i < heap.tensors.size(); ++i) {
-    if (node.outputs[i] != kNoValue) SetHeap(node.outputs[i], std::move(heap.tensors[i]));
+    if (node.outputs[i] == kNoValue) continue;
+    PX_RETURN_IF_ERROR(SetHeap(program, node.outputs[i], std::move(heap.tensors[i])));
   }
   return {};
 }
@@ -271,8 +287,11 @@ Result<void> GraphRunner::RunUnbound(const Program& program, const Step& step) {
     if (node.outputs[i] == kNoValue) continue;
     const ValuePlan& plan = program.values()[static_cast<size_t>(node.outputs[i])];
     if (plan.place == Place::kHeap) {
-      SetHeap(node.outputs[i], std::move(outputs[i]));
-    } else if (outputs[i].bytes() > 0) {
+      PX_RETURN_IF_ERROR(SetHeap(program, node.outputs[i], std::move(outputs[i])));
+      continue;
+    }
+    PX_RETURN_IF_ERROR(CheckPlanned(plan, outputs[i]));
+    if (outputs[i].bytes() > 0) {
       std::memcpy(const_cast<void*>(slot(node.outputs[i]).data), outputs[i].bytes_begin(),
                   outputs[i].bytes());
     }
@@ -294,7 +313,8 @@ Result<void> GraphRunner::RunControlFlow(const Program& program, Step* step) {
   PX_ASSIGN_OR_RETURN(std::vector<Tensor> outputs,
                       RunControlFlowNode(graph_, step, inputs, types, environment_));
   for (size_t i = 0; i < node.outputs.size(); ++i) {
-    if (node.outputs[i] != kNoValue) SetHeap(node.outputs[i], std::move(outputs[i]));
+    if (node.outputs[i] == kNoValue) continue;
+    PX_RETURN_IF_ERROR(SetHeap(program, node.outputs[i], std::move(outputs[i])));
   }
   return {};
 }

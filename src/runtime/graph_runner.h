@@ -52,13 +52,14 @@ class GraphRunner {
   Result<std::vector<Tensor>> Execute(Program* program, std::span<const Tensor> inputs,
                                       std::span<const Tensor> captures);
   Result<void> RunStep(Program* program, Step* step, std::byte* arena);
-  Result<void> RunView(const Program& program, const Node& node);
+  Result<void> RunView(const Program& program, const Step& step);
   Result<void> RunKernel(const Program& program, const Step& step, std::byte* arena);
   Result<void> RunUnbound(const Program& program, const Step& step);
   Result<void> RunControlFlow(const Program& program, Step* step);
   // The value as a tensor that borrows the slot's bytes, or shares them when they are on the heap.
   Tensor TensorOf(const Program& program, ValueId v) const;
-  void SetHeap(ValueId v, Tensor tensor);
+  // Fails when the plan, and with it bound kernels, counts on another shape.
+  Result<void> SetHeap(const Program& program, ValueId v, Tensor tensor);
   Slot& slot(ValueId v) { return slots_[static_cast<size_t>(v)]; }
   const Slot& slot(ValueId v) const { return slots_[static_cast<size_t>(v)]; }
 

@@ -69,6 +69,11 @@ Result<void> Program::PlaceValues() {
     Step step;
     step.node = static_cast<NodeId>(i);
     step.def = ops::FindOp(node.domain, node.op, node.opset);
+    step.open = inference_.open[i];
+    for (int k = 0; k < node.explicit_inputs; ++k) {
+      const ValueId v = node.inputs[static_cast<size_t>(k)];
+      step.open = step.open || (v != kNoValue && !values_[static_cast<size_t>(v)].is_static);
+    }
     steps_.push_back(std::move(step));
   }
   std::reverse(steps_.begin(), steps_.end());
@@ -126,15 +131,15 @@ Result<void> Program::BindSteps() {
   return {};
 }
 
-// Binds when every shape is known; otherwise the runner binds when they are.
+// Binds when every shape is known and checked; otherwise the runner binds when they are.
 Result<void> Program::BindStep(Step* step) {
+  if (step->open) return {};
   const Node& node = graph_.node(step->node);
   step->inputs.resize(static_cast<size_t>(node.explicit_inputs));
   step->outputs.resize(node.outputs.size());
   for (size_t i = 0; i < step->inputs.size(); ++i) {
     if (node.inputs[i] == kNoValue) continue;
     const size_t v = static_cast<size_t>(node.inputs[i]);
-    if (!values_[v].is_static) return {};
     const Tensor& constant = inference_.constants[v];
     step->inputs[i] = {values_[v].dtype, values_[v].shape,
                        constant.defined() ? &constant : nullptr};

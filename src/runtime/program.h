@@ -48,6 +48,7 @@ struct Step {
   const ops::OpDef* def = nullptr;
   std::unique_ptr<ops::Kernel> kernel;  // null: bound while running, a view, or control flow
   bool view = false;                    // output 0 is a kView of input 0
+  bool open = false;  // its inputs' shapes, or values it is steered by, come with the run
   size_t workspace_bytes = 0;
   int64_t workspace_offset = 0;                      // in the arena
   std::vector<std::unique_ptr<GraphRunner>> bodies;  // of control flow, as node.subgraphs

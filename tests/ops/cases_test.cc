@@ -59,6 +59,10 @@ Result<std::vector<Tensor>> Run(const OpCase& c, int threads, Allocator& allocat
   return ops::Evaluate(graph, graph.nodes[0], Pointers(c), team, options);
 }
 
+// Which inputs of a row its model holds as constants, a bit each: none, all, the first (data), all
+// others (axes, shapes), the second alone.
+constexpr uint64_t kConstantInputs[] = {0, ~uint64_t{0}, 1, ~uint64_t{1}, 2};
+
 // Explicit results are decimal literals of few digits.
 double Tolerance(const OpCase& c, DType d) {
   return c.tolerance.value_or(std::max(4 * UnitRoundoff(d), 2e-6));
@@ -100,6 +104,20 @@ void CheckSame(const std::vector<Tensor>& a, const std::vector<Tensor>& b,
   }
 }
 
+// The row as a model: inputs arrive with the run, or some of them are constants of the model. What
+// an operator is steered by (axes, shapes) may then be known before the run, at it, or in part.
+Result<std::vector<Tensor>> RunInSession(const OpCase& c, uint64_t constant_inputs) {
+  Model model;
+  model.graph = CaseGraph(c, constant_inputs);
+  PX_ASSIGN_OR_RETURN(auto session, runtime::Session::Create(std::move(model), {}));
+  std::vector<Tensor> inputs;
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    if (c.inputs[i].present && (constant_inputs >> i & 1) == 0)
+      inputs.push_back(c.inputs[i].values);
+  }
+  return session->Run(inputs);
+}
+
 void RunNodeCase(const OpCase& c) {
   const std::vector<int64_t> targets = Targets();
   Result<std::vector<Tensor>> base = Run(c, 1, SystemAllocator(), 0);
@@ -108,10 +126,31 @@ void RunNodeCase(const OpCase& c) {
     EXPECT_NE(base.error().message().find(c.error_text), std::string::npos)
         << base.error().message();
     EXPECT_NE(base.error().code(), ErrorCode::kInternal) << base.error().message();
+    for (uint64_t constants : kConstantInputs) {
+      Result<std::vector<Tensor>> run = RunInSession(c, constants);
+      ASSERT_FALSE(run.ok()) << "expected an error, constant inputs " << constants;
+      EXPECT_NE(run.error().message().find(c.error_text), std::string::npos)
+          << run.error().message();
+      EXPECT_NE(run.error().code(), ErrorCode::kInternal) << run.error().message();
+    }
     return;
   }
   ASSERT_TRUE(base.ok()) << base.error().message();
   CheckResults(c, *base);
+  for (uint64_t constants : kConstantInputs) {
+    if (c.bench) break;
+    Result<std::vector<Tensor>> run = RunInSession(c, constants);
+    ASSERT_TRUE(run.ok()) << run.error().message();
+    size_t next = 0;  // the session gives the outputs that are named
+    for (size_t i = 0; i < base->size(); ++i) {
+      if (i < c.results.size() && !c.results[i].present) continue;
+      const double tolerance =
+          c.tolerance.value_or(std::max(2e-5, 4 * UnitRoundoff((*base)[i].dtype())));
+      ASSERT_LT(next, run->size());
+      EXPECT_EQ(Difference((*run)[next++], (*base)[i], tolerance), "")
+          << "in a session with constant inputs " << constants << ", output " << i;
+    }
+  }
   for (int64_t target : targets) {
     TargetScope scope(target);
     const std::string name = hwy::TargetName(target);

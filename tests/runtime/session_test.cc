@@ -90,6 +90,38 @@ TEST(Session, ViewsOfViews) {
   EXPECT_EQ(Values(y[0]), (std::vector<float>{3, 6, 9, 12}));
 }
 
+// A view whose shape is known says nothing of what it looks at: that arrives with the run.
+TEST(Session, ViewOfAnUnknownCount) {
+  auto session = Load(Text(R"(g (bool[6] x) => (int64[2,2] y) {
+    shape = Constant<value = int64[2] {2, 2}>()
+    n = NonZero(x)  y = Reshape(n, shape) })"));
+  const auto y = MustRun(session.get(), {Make<bool>(Shape{6}, {0, 1, 0, 1, 1, 1})});
+  EXPECT_EQ(Values<int64_t>(y[0]), (std::vector<int64_t>{1, 3, 4, 5}));
+  const Tensor few = Make<bool>(Shape{6}, {0, 0, 0, 0, 0, 1});
+  Result<std::vector<Tensor>> wrong = session->Run({{few}});
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_NE(wrong.error().message().find("cannot reshape"), std::string::npos)
+      << wrong.error().message();
+}
+
+// Values that could be dimensions, of a type that dimensions never have, in a sum too large to be
+// folded.
+TEST(Session, ManySmallBytesAreNotDimensions) {
+  std::string body =
+      "g (float[1] x) => (uint8[400000] y, float[1] z) {\n  z = Neg(x)\n"
+      "n = Constant<value = int64[1] {4000}>()\n";
+  std::string names;
+  for (int i = 0; i < 100; ++i) {
+    body += fmt::format("c{} = ConstantOfShape<value = uint8[1] {{{}}}>(n)\n", i, i);
+    names += fmt::format("{}c{}", i == 0 ? "" : ", ", i);
+  }
+  body += fmt::format("y = Concat<axis = 0>({}) }}", names);
+  auto session = Load(Text(body));
+  const auto y = MustRun(session.get(), {Make(Shape{1}, {1})});
+  const std::vector<uint8_t> bytes = Values<uint8_t>(y[0]);
+  for (size_t i = 0; i < bytes.size(); ++i) ASSERT_EQ(bytes[i], i / 4000);
+}
+
 // An output nobody reads still needs its own memory while it is written.
 TEST(Session, UnreadOutput) {
   auto session = Load(Text(R"(g (float[4] x) => (float[2] y) {

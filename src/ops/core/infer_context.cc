@@ -7,23 +7,30 @@
 namespace parallax::ops {
 namespace {
 
-// Integer inputs that steer shapes are vectors of at most a rank or a list of axes; longer ones
-// are data.
-constexpr int64_t kMaxShapeValues = 4096;
+// Vectors of dimensions have about a rank of elements; longer ones are data, not worth following.
+constexpr int64_t kMaxDimValues = 4096;
+
+std::optional<std::vector<int64_t>> IntsOf(const Tensor* t, int64_t limit) {
+  std::vector<int64_t> values;
+  if (t == nullptr || !ReadInts(*t, limit, &values)) return std::nullopt;
+  return values;
+}
 
 }  // namespace
 
 std::optional<std::vector<int64_t>> InferContext::ConstantInts(int i) const {
-  const Tensor* t = constant(i);
-  std::vector<int64_t> values;
-  if (t == nullptr || !ReadInts(*t, kMaxShapeValues, &values)) return std::nullopt;
-  return values;
+  // The driver has refused longer ones: here "nothing" means "not known yet", never "too many".
+  return IntsOf(constant(i), kMaxSteeringValues);
+}
+
+std::optional<std::vector<int64_t>> InferContext::HintInts(int i) const {
+  return IntsOf(any_constant(i), kMaxDimValues);
 }
 
 std::optional<Dims> InferContext::DimValues(int i) const {
   if (!has_input(i)) return std::nullopt;
   if (const Dims* known = inputs_[static_cast<size_t>(i)].dim_values) return *known;
-  std::optional<std::vector<int64_t>> ints = ConstantInts(i);
+  std::optional<std::vector<int64_t>> ints = steers(i) ? ConstantInts(i) : HintInts(i);
   if (!ints) return std::nullopt;
   // A Dim cannot hold a negative number (the -1 of Reshape): such vectors are read as ints.
   if (std::any_of(ints->begin(), ints->end(), [](int64_t v) { return v < 0; })) return std::nullopt;

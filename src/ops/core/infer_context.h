@@ -4,7 +4,9 @@
 // Ownership:  borrows node, types and constants from the inference pass for the call.
 // Threads:    used by one thread.
 // Invariants: the schema check has passed: arities, element types and attribute types are right,
-//             and the outputs' element types are set where the schema ties them.
+//             and the outputs' element types are set where the schema ties them. Values are seen
+//             only of inputs that the schema says steer (Param::steers); while one of them is not
+//             known the driver takes nothing for final, even where every output has a shape.
 // Example:
 //   Result<void> Infer(InferContext& c) {          // Transpose without perm
 //     if (c.rank(0) < 0) return {};                // nothing known: outputs stay unknown
@@ -20,6 +22,10 @@
 #include "ops/core/node_context.h"
 
 namespace parallax::ops {
+
+// The most elements an input that steers inference may have: shapes and axes have a dozen, the
+// sizes of a Split as many as it has outputs.
+inline constexpr int64_t kMaxSteeringValues = int64_t{1} << 20;
 
 // Runs inference over a body: its inputs (captures excluded: the driver knows them) have these
 // types; gives the types of its outputs.
@@ -39,9 +45,11 @@ class InferContext : public NodeContext {
   };
 
   InferContext(const Node& node, std::span<const Input> inputs, std::span<TensorType> outputs,
-               std::span<std::optional<Dims>> output_values, BodyInference* bodies)
+               std::span<std::optional<Dims>> output_values, BodyInference* bodies,
+               uint64_t steering)
       : NodeContext(node),
         inputs_(inputs),
+        steering_(steering),
         outputs_(outputs),
         output_values_(output_values),
         bodies_(bodies) {}
@@ -50,14 +58,16 @@ class InferContext : public NodeContext {
   DType dtype(int i) const { return type(i).dtype; }
   int rank(int i) const { return type(i).rank(); }
   const Dims& dims(int i) const { return type(i).dims; }
-  const Tensor* constant(int i) const {
-    return has_input(i) ? inputs_[static_cast<size_t>(i)].constant : nullptr;
-  }
-  // The integers of a constant input (i32 or i64...), or nothing when not known yet.
+  // The value of a steering input, or null when not known yet.
+  const Tensor* constant(int i) const { return steers(i) ? any_constant(i) : nullptr; }
+  // Its integers (i32 or i64...), or nothing when not known yet.
   std::optional<std::vector<int64_t>> ConstantInts(int i) const;
   // The elements of an integer vector (or scalar) input as far as known: each may be a symbol.
-  // Constants answer too. Nothing when not even their number is known.
+  // Constants answer too. Nothing when not even their number is known. Of inputs that do not
+  // steer this serves SetDimValues only.
   std::optional<Dims> DimValues(int i) const;
+  // The integers of any constant input, for SetDimValues only: no type may depend on them.
+  std::optional<std::vector<int64_t>> HintInts(int i) const;
 
   // Sets the shape of output i; false sizes are impossible here: extents come from checked sums
   // and products (see dims.h). Left-out outputs are ignored.
@@ -67,7 +77,8 @@ class InferContext : public NodeContext {
   Result<void> SetSameAsInput(int i, int input);
   // Output i has `rank` dimensions, none known.
   Result<void> SetUnknownDims(int i, int rank);
-  // Says that the elements of output i (an integer vector or scalar) are these dimensions.
+  // Says that the elements of output i are these dimensions. The driver drops what does not fit an
+  // int32 or int64 vector or scalar of that many elements, so infer need not ask.
   void SetDimValues(int i, Dims values);
 
   Result<std::vector<TensorType>> InferBody(std::string_view attribute,
@@ -76,7 +87,13 @@ class InferContext : public NodeContext {
   }
 
  private:
+  bool steers(int i) const { return i < 64 && (steering_ >> i & 1) != 0; }
+  const Tensor* any_constant(int i) const {
+    return has_input(i) ? inputs_[static_cast<size_t>(i)].constant : nullptr;
+  }
+
   std::span<const Input> inputs_;
+  uint64_t steering_;  // bit i: the schema says that input i steers
   std::span<TensorType> outputs_;
   std::span<std::optional<Dims>> output_values_;
   BodyInference* bodies_;

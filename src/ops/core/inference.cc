@@ -1,6 +1,8 @@
 #include "ops/core/inference.h"
 
 #include <algorithm>
+#include <bit>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -89,6 +91,38 @@ class NodeBodies final : public BodyInference {
   std::span<const InferContext::Input> inputs_;
 };
 
+// Bit i: the schema says that input i steers. Sets `open` when one of them has no value yet.
+Result<uint64_t> SteeringInputs(const OpDef& def, const Node& node,
+                                std::span<const InferContext::Input> inputs, bool* open) {
+  uint64_t steering = 0;
+  for (int i = 0; i < node.explicit_inputs && i < 64; ++i) {
+    const Param* param = InputParam(def, node.opset, i);
+    if (param == nullptr || !param->steers || node.inputs[static_cast<size_t>(i)] == kNoValue) {
+      continue;
+    }
+    steering |= uint64_t{1} << i;
+    const InferContext::Input& in = inputs[static_cast<size_t>(i)];
+    if (in.constant == nullptr) {
+      *open = true;
+    } else if (in.constant->elements() > kMaxSteeringValues) {
+      return Invalid("input {} ('{}') has {} elements, more than {}", i, param->name,
+                     in.constant->elements(), kMaxSteeringValues);
+    }
+  }
+  return steering;
+}
+
+// Whether `values` can be the elements of a tensor of that type.
+bool FitsAsDims(const TensorType& type, const Dims& values) {
+  if (type.dtype != DType::kI64 && type.dtype != DType::kI32) return false;
+  if (!type.is_static() || type.rank() > 1) return false;
+  const size_t elements = type.rank() == 0 ? 1 : static_cast<size_t>(type.dims[0].extent);
+  return values.size() == elements &&
+         (type.dtype == DType::kI64 || std::all_of(values.begin(), values.end(), [](const Dim& d) {
+            return d.extent <= std::numeric_limits<int32_t>::max();
+          }));
+}
+
 Result<NodeInference> InferWith(const OpDef& def, const Node& node,
                                 std::span<const InferContext::Input> inputs) {
   PX_RETURN_IF_ERROR(CheckSchema(def, node));
@@ -106,14 +140,18 @@ Result<NodeInference> InferWith(const OpDef& def, const Node& node,
     }
   }
   NodeBodies bodies(node, inputs);
+  PX_ASSIGN_OR_RETURN(uint64_t steering, SteeringInputs(def, node, inputs, &result.open));
   InferContext context(node, inputs.first(static_cast<size_t>(node.explicit_inputs)),
-                       result.outputs, result.dim_values, &bodies);
+                       result.outputs, result.dim_values, &bodies, steering);
   PX_RETURN_IF_ERROR(def.infer(context));
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i] == kNoValue) continue;
     const TensorType& t = result.outputs[i];
     if (t.dtype == DType::kUndefined) {
       return MakeError(ErrorCode::kInternal, "the element type of output {} is not known", i);
+    }
+    if (result.dim_values[i] && (result.open || !FitsAsDims(t, *result.dim_values[i]))) {
+      result.dim_values[i].reset();
     }
     if (!t.is_static()) continue;
     std::vector<int64_t> extents;
@@ -124,7 +162,7 @@ Result<NodeInference> InferWith(const OpDef& def, const Node& node,
   return result;
 }
 
-// The tensor that `values` (all known) stand for, in the integer type and rank of `type`.
+// The tensor that `values` (all known) stand for. REQUIRES: FitsAsDims.
 Result<Tensor> TensorOfDims(const TensorType& type, const Dims& values) {
   Shape shape;
   if (type.rank() != 0) shape.Append(static_cast<int64_t>(values.size()));
@@ -150,6 +188,7 @@ class GraphInference {
     r_.types.resize(n);
     r_.constants.resize(n);
     r_.dim_values.resize(n);
+    r_.open.resize(graph.nodes.size());
   }
 
   Result<Inference> Run(std::span<const InferInput> inputs, std::span<const InferInput> captures) {
@@ -161,7 +200,7 @@ class GraphInference {
       r_.constants[v] = value.constant;
       r_.types[v] = TensorType::Of(value.constant.dtype(), value.constant.shape());
     }
-    for (const Node& node : graph_.nodes) PX_RETURN_IF_ERROR(Visit(node));
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) PX_RETURN_IF_ERROR(Visit(i));
     return std::move(r_);
   }
 
@@ -170,12 +209,17 @@ class GraphInference {
     for (size_t i = 0; i < ids.size(); ++i) {
       const size_t v = static_cast<size_t>(ids[i]);
       r_.types[v] = given[i].type;
-      if (given[i].constant != nullptr) r_.constants[v] = *given[i].constant;
+      if (given[i].constant != nullptr) {
+        // What is declared may be less, or other, than what is there.
+        r_.constants[v] = *given[i].constant;
+        r_.types[v] = TensorType::Of(r_.constants[v].dtype(), r_.constants[v].shape());
+      }
       if (given[i].dim_values != nullptr) r_.dim_values[v] = *given[i].dim_values;
     }
   }
 
-  Result<void> Visit(const Node& node) {
+  Result<void> Visit(size_t index) {
+    const Node& node = graph_.nodes[index];
     inputs_.assign(node.inputs.size(), {});
     bool all_constant = true;
     int64_t elements = 0;
@@ -192,6 +236,7 @@ class GraphInference {
       if (r_.dim_values[v]) inputs_[i].dim_values = &*r_.dim_values[v];
     }
     PX_ASSIGN_OR_RETURN(NodeInference result, InferNode(graph_, node, inputs_));
+    r_.open[index] = result.open;
     const OpDef* def = FindOp(node.domain, node.op, node.opset);
     for (const TensorType& t : result.outputs) {
       if (std::optional<Shape> s = t.shape()) elements += s->elements();

@@ -8,7 +8,8 @@
 // Threads:    pure.
 // Cost:       O(V + E) plus the evaluation of small integer constants.
 // Invariants: a type in the result is as precise as the inputs allow; a value's element type is
-//             always known.
+//             always known. Nothing is computed from an open node, and it must not be bound before
+//             its values are there.
 #pragma once
 
 #include <map>
@@ -31,6 +32,8 @@ struct Inference {
   std::vector<Tensor> constants;
   // Integer vectors known as dimensions, symbols included.
   std::vector<std::optional<Dims>> dim_values;
+  // By node id: see NodeInference::open.
+  std::vector<bool> open;
 };
 
 struct InferInput {
@@ -43,6 +46,9 @@ struct InferInput {
 struct NodeInference {
   std::vector<TensorType> outputs;
   std::vector<std::optional<Dims>> dim_values;
+  // A value that inference reads (Param::steers) is not known yet: whether the node is valid, and
+  // so whether the types hold, only the values will say.
+  bool open = false;
 };
 
 // Types of the node's outputs. `inputs` covers all node inputs, captures included; entries of

@@ -58,7 +58,15 @@ struct Param {
   Arity arity = Arity::kOne;
   int since = 0;        // opset range in which the parameter exists
   int until = INT_MAX;  // inclusive
+  // Inference reads the input's values (axes, sizes, a count). Until they are known the node stays
+  // open: its output types say what valid values would give, and the runtime infers again, with
+  // the values, before it runs the node. Other inputs' values are hidden from infer.
+  bool steers = false;
 };
+constexpr Param Steers(Param p) {
+  p.steers = true;
+  return p;
+}
 
 struct AttributeDef {
   std::string_view name;

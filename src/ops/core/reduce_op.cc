@@ -113,7 +113,8 @@ OpDef ReduceDef(std::string_view name, TypeSet types, int axes_input_since,
                 Result<std::unique_ptr<Kernel>> (*bind)(BindContext&)) {
   OpDef def;
   def.name = name;
-  def.inputs = {{"data", types, 'T'}, {"axes", kI64s, 0, Arity::kOptional, axes_input_since}};
+  def.inputs = {{"data", types, 'T'},
+                Steers({"axes", kI64s, 0, Arity::kOptional, axes_input_since})};
   def.outputs = {{"reduced", types, 'T'}};
   def.attributes = {{.name = "axes", .type = AttributeType::kInts, .until = axes_input_since - 1},
                     {.name = "keepdims"},
