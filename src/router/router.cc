@@ -19,7 +19,8 @@ QueueShape ShapeOf(const BackendSnapshot& b) {
 }
 
 bool AnswersTo(const BackendSnapshot& b, const std::string& model) {
-  return b.models.empty() || std::find(b.models.begin(), b.models.end(), model) != b.models.end();
+  return model.empty() || b.models.empty() ||
+         std::find(b.models.begin(), b.models.end(), model) != b.models.end();
 }
 
 Exclusion AvailabilityExclusion(Availability availability) {
