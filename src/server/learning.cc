@@ -109,6 +109,9 @@ void Dispatcher::LearnCache(const Job& job, BackendState& backend) {
         verdict == router::ReportVerdict::kUnexplained) {
       ++metrics_.prefix_mispredict;
     }
+    // In doubt until a report confirms it: storing it again with its answer would say that it is
+    // believed.
+    if (verdict == router::ReportVerdict::kUnexplained) return;
   } else {
     index_.Insert(id, symbols, symbols.size());
   }
