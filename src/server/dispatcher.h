@@ -145,6 +145,7 @@ class Dispatcher {
   void Close(Job& job);
 
   // What is learned when it has ended; learning.cc.
+  std::int64_t PredictReuse(const Job& job, const BackendState& backend) const;
   void Learn(const Job& job);
   void LearnLatency(const Job& job, BackendState& backend);
   void LearnCache(const Job& job, BackendState& backend);
