@@ -1,6 +1,7 @@
 // What an ended request teaches: latency, answer lengths, tokens a byte, and what the cache holds.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "router/symbols.h"
 #include "server/dispatcher.h"
@@ -135,10 +136,12 @@ void Dispatcher::LearnCache(const Job& job, BackendState& backend) {
     return;
   }
   const std::int64_t generated = job.report.completion_tokens;
+  ++answers_pending_;
   backend.backend->CountAnswerTokens(
       job.request, job.text,
       [this, alive = alive_, id, all = prompt.symbols, generated](Result<Tokens> answer) mutable {
-        if (!*alive || !answer.ok()) return;
+        if (!*alive) return;
+        if (!answer.ok()) return AnswerCounted();
         const std::size_t prompt_size = all.size();
         all.insert(all.end(), answer->begin(), answer->end());
         if (generated >= 0) {
@@ -147,7 +150,15 @@ void Dispatcher::LearnCache(const Job& job, BackendState& backend) {
           if (all.size() > most) all.resize(most);
         }
         index_.Insert(id, all, prompt_size);
+        AnswerCounted();
       });
+}
+
+void Dispatcher::AnswerCounted() {
+  if (--answers_pending_ > 0) return;
+  for (const std::string& waiting : std::exchange(awaiting_answers_, {})) {
+    if (Job* job = FindJob(waiting)) Counted(*job);
+  }
 }
 
 }  // namespace parallax::server
