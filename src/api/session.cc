@@ -1,6 +1,8 @@
 #include "parallax/session.h"
 
 #include <new>
+#include <stdexcept>
+#include <type_traits>
 
 #include "onnx/import.h"
 #include "passes/passes.h"
@@ -119,12 +121,24 @@ const std::map<std::string, std::string>& Session::metadata() const {
 
 namespace {
 
-Error OutOfMemory() { return {ErrorKind::kOutOfMemory, "out of memory"}; }
+// Runs f; nothing that the standard library throws leaves the public functions.
+template <class F>
+std::invoke_result_t<F> Guarded(F&& f) {
+  try {
+    return f();
+  } catch (const std::bad_alloc&) {
+    return Error{ErrorKind::kOutOfMemory, "out of memory"};
+  } catch (const std::length_error&) {  // a container larger than any memory
+    return Error{ErrorKind::kOutOfMemory, "out of memory"};
+  } catch (const std::exception& e) {
+    return Error{ErrorKind::kInternal, e.what()};
+  }
+}
 
 }  // namespace
 
 Result<Session> Session::Load(const std::string& path, const SessionOptions& options) {
-  try {
+  return Guarded([&]() -> Result<Session> {
     onnx_import::ImportOptions import;
     import.allow_external = options.allow_external;
     parallax::Result<Model> model = onnx_import::ImportFile(path, import);
@@ -132,27 +146,23 @@ Result<Session> Session::Load(const std::string& path, const SessionOptions& opt
     parallax::Result<std::unique_ptr<State>> state = State::Make(std::move(*model), options);
     if (!state.ok()) return ToPublic(state.error().WithContext(path));
     return Session(std::move(*state));
-  } catch (const std::bad_alloc&) {
-    return OutOfMemory();
-  }
+  });
 }
 
 Result<Session> Session::LoadBytes(std::span<const std::byte> model,
                                    const SessionOptions& options) {
-  try {
+  return Guarded([&]() -> Result<Session> {
     auto copy = std::make_shared<std::vector<std::byte>>(model.begin(), model.end());
     parallax::Result<Model> imported = onnx_import::ImportBytes(*copy, copy, {});
     if (!imported.ok()) return ToPublic(imported.error());
     parallax::Result<std::unique_ptr<State>> state = State::Make(std::move(*imported), options);
     if (!state.ok()) return ToPublic(state.error());
     return Session(std::move(*state));
-  } catch (const std::bad_alloc&) {
-    return OutOfMemory();
-  }
+  });
 }
 
 Result<std::vector<Tensor>> Session::Run(std::span<const Input> inputs) {
-  try {
+  return Guarded([&]() -> Result<std::vector<Tensor>> {
     parallax::Result<std::vector<parallax::Tensor>> results = state_->Run(inputs);
     if (!results.ok()) return ToPublic(results.error());
     std::vector<Tensor> outputs;
@@ -164,9 +174,7 @@ Result<std::vector<Tensor>> Session::Run(std::span<const Input> inputs) {
       outputs.push_back(std::move(out));
     }
     return outputs;
-  } catch (const std::bad_alloc&) {
-    return OutOfMemory();
-  }
+  });
 }
 
 }  // namespace parallax::api

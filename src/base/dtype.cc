@@ -26,10 +26,16 @@ constexpr std::array<Entry, 15> kEntries = {{{DType::kUndefined, "undefined", 0}
                                              {DType::kBool, "bool", 1},
                                              {DType::kString, "string", 0}}};
 
+// A number that is no type, as callers of the library may cast to one, is the undefined type.
+const Entry& Find(DType dtype) {
+  const size_t i = static_cast<size_t>(dtype);
+  return kEntries[i < kEntries.size() ? i : 0];
+}
+
 }  // namespace
 
-size_t SizeOf(DType dtype) { return kEntries[static_cast<size_t>(dtype)].size; }
-std::string_view Name(DType dtype) { return kEntries[static_cast<size_t>(dtype)].name; }
+size_t SizeOf(DType dtype) { return Find(dtype).size; }
+std::string_view Name(DType dtype) { return Find(dtype).name; }
 DType DTypeFromName(std::string_view name) {
   for (const Entry& e : kEntries) {
     if (e.name == name) return e.dtype;

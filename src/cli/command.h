@@ -20,6 +20,7 @@ void AddRunCommand(CLI::App* app, int* exit_code);
 void AddBenchCommand(CLI::App* app, int* exit_code);
 void AddAnalyzeCommand(CLI::App* app, int* exit_code);
 void AddServeCommand(CLI::App* app, int* exit_code);
+void AddRouteCommand(CLI::App* app, int* exit_code);
 // To add one: a line here, its file NAME.cc, a line in main.cc.
 
 struct ModelOptions {

@@ -23,6 +23,7 @@ int Run(int argc, char** argv) {
   AddBenchCommand(&app, &exit_code);
   AddAnalyzeCommand(&app, &exit_code);
   AddServeCommand(&app, &exit_code);
+  AddRouteCommand(&app, &exit_code);
   try {
     CheckCommandWord(app, argc, argv);
     app.parse(argc, argv);

@@ -27,11 +27,9 @@ TensorType TensorType::Of(DType dtype, const Shape& shape) {
 }
 
 SymbolId SymbolTable::Intern(std::string_view name) {
-  for (size_t i = 0; i < names_.size(); ++i) {
-    if (names_[i] == name) return static_cast<SymbolId>(i + 1);
-  }
-  names_.emplace_back(name);
-  return static_cast<SymbolId>(names_.size());
+  const auto [it, inserted] = ids_.emplace(name, size() + 1);
+  if (inserted) names_.emplace_back(name);
+  return it->second;
 }
 
 std::string_view SymbolTable::NameOf(SymbolId id) const {

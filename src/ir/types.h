@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/dtype.h"
@@ -66,6 +67,7 @@ class SymbolTable {
 
  private:
   std::vector<std::string> names_;
+  std::unordered_map<std::string, SymbolId> ids_;
 };
 
 // "f32[batch,3,?,224]", "i64[]", "f32[...]" when the rank is not known.

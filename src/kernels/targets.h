@@ -3,8 +3,7 @@
 // Role:       included by each kernel source before any Highway header, so that all of them agree;
 //             Highway picks the best compiled target the CPU has at run time.
 // Invariants: x86: the compiler's baseline (SSE2 code), SSE4, AVX2 and AVX3 (AVX-512 F BW CD DQ
-// VL).
-//             SSSE3 gains nothing over SSE4 on machines that exist, AVX3_DL only adds integer
+//             VL). SSSE3 gains nothing over SSE4 on machines that exist, AVX3_DL only adds integer
 //             operations that no kernel uses: each would cost compile time and code size alone.
 //             Arm: NEON, and the SVE family where the compiler offers it.
 // Example (a kernel source, compiled once per target):

@@ -13,6 +13,9 @@ namespace {
 
 using ::onnx::AttributeProto;
 
+// Far above any operator's: attributes are searched in order.
+constexpr int kMaxAttributes = 256;
+
 Error Bad(std::string message) { return Error(ErrorCode::kInvalidModel, std::move(message)); }
 
 // Attribute kinds that files of IR version 1 do not state.
@@ -27,6 +30,17 @@ AttributeProto::AttributeType TypeOf(const AttributeProto& a) {
   if (a.ints_size() > 0) return AttributeProto::INTS;
   if (a.strings_size() > 0) return AttributeProto::STRINGS;
   return AttributeProto::UNDEFINED;
+}
+
+// Whether a tensor of that shape is one of that type, as far as the type says.
+bool Fits(const TensorType& type, const Shape& shape) {
+  if (!type.ranked) return true;
+  if (type.rank() != shape.rank()) return false;
+  for (int i = 0; i < shape.rank(); ++i) {
+    const Dim& d = type.dims[static_cast<size_t>(i)];
+    if (d.known() && d.extent != shape[i]) return false;
+  }
+  return true;
 }
 
 std::string NodeLabel(const ::onnx::NodeProto& proto) {
@@ -120,6 +134,11 @@ Result<void> GraphBuilder::AddInputs(const ::onnx::GraphProto& proto, Scope* sco
         return Bad(fmt::format("input '{}' is {}, its initializer is {}", input.name(),
                                Name(value.type.dtype), Name(value.constant.dtype())));
       }
+      if (!Fits(value.type, value.constant.shape())) {
+        return Bad(fmt::format("input '{}' is declared as {}, its initializer has shape {}",
+                               input.name(), ToString(value.type, model_->symbols),
+                               value.constant.shape().ToString()));
+      }
     }
     PX_ASSIGN_OR_RETURN(ValueId id, Define(scope, input.name(), std::move(value)));
     scope->graph->inputs.push_back(id);
@@ -150,6 +169,10 @@ Result<void> GraphBuilder::AddOutputs(const ::onnx::GraphProto& proto, Scope* sc
 Result<void> GraphBuilder::AddNode(const ::onnx::NodeProto& proto, Scope* scope) {
   const std::string domain = proto.domain() == "ai.onnx" ? "" : proto.domain();
   if (domain.empty() && proto.op_type() == "Constant") return AddConstantNode(proto, scope);
+  if (proto.attribute_size() > kMaxAttributes) {
+    return Bad(
+        fmt::format("has {} attributes, more than {}", proto.attribute_size(), kMaxAttributes));
+  }
   Node node;
   node.name = proto.name();
   node.op = proto.op_type();

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
 namespace parallax::onnx_import {
 namespace {
@@ -36,6 +37,30 @@ Message ChildOf(Message parent, uint32_t field) {
   return Message::kOther;
 }
 
+// Prose for people, in any message: nobody reads it here, and files may hold gigabytes of it.
+bool IsDocString(Message message, uint32_t field) {
+  switch (message) {
+    case Message::kModel:
+    case Message::kNode:
+      return field == 6;
+    case Message::kGraph:
+      return field == 10;
+    case Message::kAttribute:
+      return field == 13;
+    case Message::kTensor:
+      return field == 12;
+    case Message::kFunction:
+      return field == 8;
+    case Message::kSparseTensor:
+    case Message::kOther:
+      return false;
+  }
+  return false;
+}
+
+// protobuf reads messages of up to 2 GiB; what is left of a longer one is refused before it is
+// copied.
+constexpr size_t kMaxBytes = std::numeric_limits<int>::max();
 constexpr uint32_t kRawDataField = 9;
 constexpr uint32_t kTrainingField = 20;  // of ModelProto: not needed to run the model
 constexpr int kMaxDepth = 90;            // protobuf itself refuses 100
@@ -99,7 +124,7 @@ class Walker {
           return Broken(start, "bad wire type");
       }
       if (at > end) return Broken(start, "a field runs past the end of its message");
-      Append(start, at, out);
+      PX_RETURN_IF_ERROR(Append(start, at, out));
     }
     return {};
   }
@@ -108,6 +133,7 @@ class Walker {
   Result<void> CopyField(Message message, uint32_t field, size_t start, size_t body, size_t end,
                          int depth, std::string* out) {
     if (message == Message::kModel && field == kTrainingField) return {};
+    if (IsDocString(message, field)) return {};
     if (message == Message::kTensor && field == kRawDataField && end - body >= kInlineBytes) {
       AppendExternal("location", kSelfLocation, out);
       AppendExternal("offset", std::to_string(body), out);
@@ -118,8 +144,7 @@ class Walker {
     }
     const Message child = ChildOf(message, field);
     if (child == Message::kOther) {
-      Append(start, end, out);
-      return {};
+      return Append(start, end, out);
     }
     std::string copy;
     PX_RETURN_IF_ERROR(Copy(child, body, end, depth + 1, &copy));
@@ -127,8 +152,14 @@ class Walker {
     return {};
   }
 
-  void Append(size_t begin, size_t end, std::string* out) const {
+  Result<void> Append(size_t begin, size_t end, std::string* out) {
+    if (end - begin > kMaxBytes - copied_) {
+      return MakeError(ErrorCode::kUnsupported,
+                       "the model has more than {} bytes besides its tensors", kMaxBytes);
+    }
+    copied_ += end - begin;
     out->append(reinterpret_cast<const char*>(file_.data()) + begin, end - begin);
+    return {};
   }
 
   bool ReadVarint(size_t* at, size_t end, uint64_t* value) const {
@@ -147,6 +178,7 @@ class Walker {
   }
 
   std::span<const std::byte> file_;
+  size_t copied_ = 0;
 };
 
 }  // namespace

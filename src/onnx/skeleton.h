@@ -1,4 +1,4 @@
-// Skeleton of a model file: the same protobuf without its large tensor payloads.
+// Skeleton of a model file: the same protobuf without its large tensor payloads and doc strings.
 //
 // Role:       first step of import. Parsing the whole file with protobuf would copy every weight
 //             to the heap; the skeleton is small, and payloads stay where the file is mapped.

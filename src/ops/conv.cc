@@ -24,7 +24,8 @@ Result<void> Infer(InferContext& c) {
     return Invalid("input {} and weights {} should have one rank of 3 or more", DimsToString(x),
                    DimsToString(w));
   }
-  if (x[1].known() && w[1].known() && x[1].extent != w[1].extent * groups) {
+  PX_ASSIGN_OR_RETURN(Dim channels, MulDims(w[1], Dim(groups)));
+  if (x[1].known() && channels.known() && x[1].extent != channels.extent) {
     return Invalid("input has {} channels, weights {} for each of {} groups", x[1].extent,
                    w[1].extent, groups);
   }
@@ -46,8 +47,8 @@ Result<void> Infer(InferContext& c) {
   PX_ASSIGN_OR_RETURN(Window window, ReadWindow(c, c.rank(0) - 2, kernel));
   Dims out = {x[0], w[0]};
   for (int i = 0; i < window.rank; ++i) {
-    PX_ASSIGN_OR_RETURN(Dim d,
-                        OutputExtent(window, i, x[static_cast<size_t>(2 + i)], Rounding::kFloor));
+    PX_ASSIGN_OR_RETURN(Dim d, OutputExtent(window, i, x[static_cast<size_t>(2 + i)],
+                                            Rounding::kFloor, WindowFit::kOnce));
     out.push_back(d);
   }
   return c.SetDims(0, std::move(out));

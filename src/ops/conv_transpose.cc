@@ -1,6 +1,7 @@
 // ConvTranspose: N-d transposed convolution, NC* layout, groups, dilations, output_padding,
 // output_shape, every auto_pad. Since opset 1. f32 through GEMM; f64, f16 and bf16 portable.
 #include "kernels/conv/conv_transpose.h"
+#include "base/checked.h"
 #include "kernels/conv/generic_conv.h"
 #include "ops/core/bind_context.h"
 #include "ops/core/dims.h"
@@ -27,7 +28,13 @@ Result<Extent> Resolve(const NodeContext& c, const Window& w, int i, int64_t in)
     return Invalid("output_padding {} should be below the stride or the dilation", extra[d]);
   }
   // All that the kernel touches, before anything is cut off.
-  const int64_t full = in == 0 ? 0 : w.strides[d] * (in - 1) + w.Effective(i) + extra[d];
+  std::optional<int64_t> touched = CheckedMul(w.strides[d], std::max<int64_t>(in, 1));
+  if (touched) touched = CheckedAdd(*touched - w.strides[d], w.Effective(i) + extra[d]);
+  if (!touched || *touched > int64_t{1} << 56) {
+    return Invalid("dimension {}: extent {} with stride {} and a kernel of {} is too large", i, in,
+                   w.strides[d], w.Effective(i));
+  }
+  const int64_t full = in == 0 ? 0 : *touched;
   const bool same = w.auto_pad == AutoPad::kSameUpper || w.auto_pad == AutoPad::kSameLower;
   int64_t wanted = -1;
   if (const std::vector<int64_t>* shape = c.Ints("output_shape")) {

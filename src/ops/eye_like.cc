@@ -26,7 +26,7 @@ Result<void> Infer(InferContext& c) {
 
 Result<std::unique_ptr<Kernel>> Bind(BindContext& c) {
   const int64_t rows = c.input(0)[0], cols = c.input(0)[1];
-  const int64_t k = std::clamp<int64_t>(c.Int("k", 0), -rows - cols, rows + cols);
+  const int64_t k = std::clamp<int64_t>(c.Int("k", 0), -rows, cols);
   const DType dtype = c.output_type(0);
   return MakeKernel("eye_like", [=](const KernelArgs& a) {
     if (rows > 0 && cols > 0) kernels::EyeLike(dtype, rows, cols, k, a.raw_out(0));

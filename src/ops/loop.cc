@@ -37,6 +37,11 @@ Result<void> Infer(InferContext& c) {
     if (!c.has_input(static_cast<int>(2 + i))) return Invalid("carried value {} is left out", i);
     state.push_back(c.type(static_cast<int>(2 + i)));
   }
+  std::vector<TensorType>& memory = c.body_memory();
+  for (size_t i = 0; memory.size() == carried && i < carried; ++i) {
+    Result<TensorType> common = CommonType(state[2 + i], memory[i], "carried value");
+    if (common.ok()) state[2 + i] = std::move(*common);
+  }
   // Types only lose precision from round to round: a dim is given up once, then the rank.
   while (true) {
     PX_ASSIGN_OR_RETURN(std::vector<TensorType> out, c.InferBody("body", state));
@@ -57,6 +62,7 @@ Result<void> Infer(InferContext& c) {
       }
     }
     if (!stable) continue;
+    memory.assign(state.begin() + 2, state.end());
     for (size_t i = 0; i < carried; ++i) {
       PX_RETURN_IF_ERROR(c.SetType(static_cast<int>(i), state[2 + i]));
     }

@@ -14,7 +14,8 @@ struct AxisRange {
   int64_t start = 0, step = 1, count = 0;
 };
 
-// The elements that start:end:step names in an axis of that extent (NumPy's rules).
+// The elements that start:end:step names in an axis of that extent: NumPy's rules, but that
+// backwards a start before the first element is the first element, as ONNX clamps it.
 AxisRange Clamp(int64_t start, int64_t end, int64_t step, int64_t extent) {
   if (step > 0) {
     const auto clamp = [&](int64_t v) {
@@ -23,11 +24,12 @@ AxisRange Clamp(int64_t start, int64_t end, int64_t step, int64_t extent) {
     const int64_t first = clamp(start), last = clamp(end);
     return {first, step, last > first ? (last - first - 1) / step + 1 : 0};
   }
+  if (extent == 0) return {0, step, 0};
   // Backwards: from at most extent - 1 down to before the first element, -1.
-  const auto clamp = [&](int64_t v) {
-    return std::clamp<int64_t>(v < 0 ? v + extent : v, -1, extent - 1);
+  const auto clamp = [&](int64_t v, int64_t least) {
+    return std::clamp<int64_t>(v < 0 ? v + extent : v, least, extent - 1);
   };
-  const int64_t first = clamp(start), last = clamp(end);
+  const int64_t first = clamp(start, 0), last = clamp(end, -1);
   if (first <= last) return {0, step, 0};
   // -(step + 1) + 1 does not overflow where -step would.
   const uint64_t stride = static_cast<uint64_t>(-(step + 1)) + 1;

@@ -31,7 +31,7 @@ Result<std::unique_ptr<Kernel>> Bind(BindContext& c) {
   return MakeKernel("trilu", [=](const KernelArgs& a) {
     const int64_t k = a.raw_in(1) != nullptr ? *a.in<int64_t>(1) : 0;
     // Beyond the matrix every diagonal is the same.
-    const int64_t bounded = std::clamp<int64_t>(k, -rows - cols, rows + cols);
+    const int64_t bounded = std::clamp<int64_t>(k, -rows, cols);
     kernels::Trilu(triangle, size, batch, rows, cols, bounded, a.raw_in(0), a.raw_out(0), a.team());
   });
 }

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <limits>
 
+#include "base/checked.h"
 #include "ops/core/evaluate.h"
 #include "ops/core/inference.h"
 #include "ops/core/table.h"
@@ -37,9 +39,26 @@ void ConstantCaptures(const Graph& graph, Node* node) {
   node->inputs = std::move(kept);
 }
 
-int64_t Bytes(const TensorType& type) {
-  const std::optional<Shape> shape = type.shape();
-  return shape ? shape->elements() * static_cast<int64_t>(SizeOf(type.dtype)) : 0;
+// Bytes of the node's outputs, as far as their shapes follow from its constants.
+Result<int64_t> OutputBytes(const Graph& graph, const Node& node,
+                            std::span<const Tensor* const> inputs) {
+  std::vector<TensorType> types(inputs.size());
+  std::vector<ops::InferContext::Input> infer(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i] == nullptr) continue;
+    types[i] = TensorType::Of(inputs[i]->dtype(), inputs[i]->shape());
+    infer[i] = {&types[i], inputs[i], nullptr};
+  }
+  PX_ASSIGN_OR_RETURN(ops::NodeInference inference, ops::InferNode(graph, node, infer));
+  int64_t bytes = 0;
+  for (size_t i = 0; i < inference.outputs.size(); ++i) {
+    const std::optional<Shape> shape = inference.outputs[i].shape();
+    if (node.outputs[i] == kNoValue || !shape) continue;
+    const std::optional<int64_t> sum = CheckedAdd(
+        bytes, shape->elements() * static_cast<int64_t>(SizeOf(inference.outputs[i].dtype)));
+    bytes = sum.value_or(std::numeric_limits<int64_t>::max());
+  }
+  return bytes;
 }
 
 class Folder {
@@ -89,14 +108,17 @@ class Folder {
       inputs.push_back(&value.constant);
       bytes_in += static_cast<int64_t>(value.constant.bytes());
     }
-    int64_t bytes_out = 0;
-    for (ValueId v : node.outputs) {
-      if (wanted(v)) bytes_out += Bytes(graph->value(v).type);
+    // What is wrong with the node is the run's to report: it may stand in a branch that is never
+    // taken. (Inference has refused what is wrong whatever happens.)
+    const Result<int64_t> bytes_out = OutputBytes(*graph, node, inputs);
+    if (!bytes_out.ok() || *bytes_out > std::max(kMaxFoldedBytes, bytes_in)) return false;
+    Result<std::vector<Tensor>> outputs = ops::Evaluate(*graph, node, inputs, team_);
+    if (!outputs.ok()) {
+      if (outputs.error().code() == ErrorCode::kOutOfMemory) return outputs.error();
+      return false;
     }
-    if (bytes_out > std::max(kMaxFoldedBytes, bytes_in)) return false;
-    PX_ASSIGN_OR_RETURN(std::vector<Tensor> outputs, ops::Evaluate(*graph, node, inputs, team_));
-    for (size_t o = 0; o < outputs.size(); ++o) {
-      if (wanted(node.outputs[o])) MakeConstant(&graph->value(node.outputs[o]), outputs[o]);
+    for (size_t o = 0; o < outputs->size(); ++o) {
+      if (wanted(node.outputs[o])) MakeConstant(&graph->value(node.outputs[o]), (*outputs)[o]);
     }
     return true;
   }

@@ -3,8 +3,9 @@
 // Role:       the runtime turns liveness into requests and the plan's offsets into pointers.
 // Ownership:  values.
 // Threads:    pure, deterministic.
-// Cost:       O(n^2) in the worst case, with n the number of buffers alive at once in practice.
-// Invariants: two requests whose intervals overlap never share a byte; offsets are multiples of
+// Cost:       O(n^2) for up to kMaxLargestFirst buffers, O(n log n) above.
+// Invariants: while the arena is below 2^61 bytes (none above is ever allocated) two requests whose
+// intervals overlap never share a byte; offsets are multiples of
 //             kAlignment; a request of zero bytes takes no space.
 // Example:
 //   MemoryPlan plan = PlanSequential(requests);
@@ -31,7 +32,9 @@ struct MemoryPlan {
 };
 
 // One arena for steps that run one after another. Buffers are placed largest first, each at the
-// lowest gap that its interval leaves free.
+// lowest gap that its interval leaves free; more than kMaxLargestFirst of them in the order of
+// their first steps, each where it fits best, which wastes a little more.
+inline constexpr int64_t kMaxLargestFirst = 16384;
 MemoryPlan PlanSequential(std::span<const BufferRequest> requests);
 
 }  // namespace parallax::plan

@@ -101,6 +101,8 @@ struct Outcome {
   std::optional<double> decode_ms = {};
   std::optional<double> total_ms = {};  // from arrival to the last byte
   std::optional<int64_t> prompt_tokens = {};
+  // What the prefix index said when the request was sent: it may have waited since the decision.
+  std::optional<int64_t> predicted_reuse = {};
   std::optional<int64_t> cached_tokens = {};
   std::optional<int64_t> generated_tokens = {};
   std::string finish = {};  // "stop", "length", "cancelled"...

@@ -92,6 +92,7 @@ OrderedJson OutcomeJson(const Outcome& o) {
       {"decode_ms", Optional(o.decode_ms)},
       {"total_ms", Optional(o.total_ms)},
       {"prompt_tokens", Optional(o.prompt_tokens)},
+      {"predicted_reuse", Optional(o.predicted_reuse)},
       {"cached_tokens", Optional(o.cached_tokens)},
       {"generated_tokens", Optional(o.generated_tokens)},
       {"finish", o.finish},
@@ -162,6 +163,7 @@ Outcome ReadOutcome(JsonObject from) {
   o.decode_ms = ReadOptionalMs(from, "decode_ms");
   o.total_ms = ReadOptionalMs(from, "total_ms");
   o.prompt_tokens = ReadOptionalTokens(from, "prompt_tokens");
+  o.predicted_reuse = ReadOptionalTokens(from, "predicted_reuse");
   o.cached_tokens = ReadOptionalTokens(from, "cached_tokens");
   o.generated_tokens = ReadOptionalTokens(from, "generated_tokens");
   o.finish = from.String("finish", "");

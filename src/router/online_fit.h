@@ -43,7 +43,7 @@ struct OnlineFitOptions {
   double max_step = 0.10;     // largest relative change of a prediction by one observation
   double max_drift = 1.5;     // largest factor between a prediction and the slow average's
   double drift_rate = 0.01;   // how far the slow average follows with each observation
-  int warm_up = 16;           // observations before the bounds hold, where it started from a prior
+  int warm_up = 8;            // observations before the bounds hold, where it started from a prior
   double huber = 1.345;       // in units of the residual's running scale: 95% efficient if normal
 };
 

@@ -39,10 +39,11 @@ struct Policy {
   // shares must not draw everybody to the backend that saw it first). 0: all count.
   int64_t min_match_bytes = 0;
   double tie_margin = 0.01;  // relative; scores this close are ties (pcar: only equal ones)
-  // `extended`: each so manieth decision that has no cached prefix and no deadline to lose goes to
-  // an idle backend whose model is still a prior, if the best one's is not: a backend that a
-  // pessimistic prior keeps from all work would never be measured. 0: never.
-  int explore_every = 8;
+  // `extended`: each so manieth decision without a deadline, and with no more than half of its
+  // prompt cached anywhere, goes to an idle backend whose model is still a prior, if the best one's
+  // is not: a backend that a pessimistic prior keeps from all work would never be measured. 0:
+  // never.
+  int explore_every = 4;
 };
 
 // "only:NAME", "cpu-only" and "npu-only" (only:cpu, only:npu), "prompt-only", "psr", "psr-eff",

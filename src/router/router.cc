@@ -293,7 +293,9 @@ class Decider {
     }
     std::optional<size_t> found;
     for (size_t i = 0; i < open_.size(); ++i) {
-      if (open_[i].workload.cached_tokens > 0) return std::nullopt;
+      // A short prefix that everybody shares is no loss; a conversation's history is.
+      const Workload& work = open_[i].workload;
+      if (2 * work.cached_tokens > work.prompt_tokens) return std::nullopt;
       const bool idle =
           Load(i) == 0 && snapshot_.backends[places_[i]].availability == Availability::kReady;
       if (!Measured(i) && idle && (!found || LastChosen(i) < LastChosen(*found))) found = i;

@@ -154,7 +154,7 @@ Result<void> Program::BindStep(Step* step) {
   }
   ops::BindContext context(node, step->inputs, step->outputs, environment_.team.size(),
                            &environment_.packs);
-  PX_ASSIGN_OR_RETURN(step->kernel, step->def->bind(context));
+  PX_ASSIGN_OR_RETURN(step->kernel, ops::BindNode(*step->def, context));
   step->workspace_bytes = step->kernel->workspace_bytes();
   for (int i = 0; i < node.explicit_inputs && i < 64; ++i) {
     if (context.packed(i)) step->packed_inputs |= uint64_t{1} << i;

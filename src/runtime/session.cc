@@ -14,7 +14,12 @@ Result<std::unique_ptr<Session>> Session::Create(Model model, const SessionOptio
                      options.threads);
   }
   PX_RETURN_IF_ERROR(model.graph.Verify());
-  return std::unique_ptr<Session>(new Session(std::move(model), options));
+  std::unique_ptr<Session> session(new Session(std::move(model), options));
+  if (session->team_.size() < options.threads) {
+    return MakeError(ErrorCode::kOutOfMemory, "the system starts only {} of {} threads",
+                     session->team_.size(), options.threads);
+  }
+  return session;
 }
 
 Result<void> Session::CheckInputs(std::span<const Tensor> inputs) const {

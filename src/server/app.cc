@@ -57,15 +57,21 @@ Result<router::ModelFile> LoadModels(Config& config) {
   return file;
 }
 
+Result<router::Policy> MakePolicy(const Config& config) {
+  PX_ASSIGN_OR_RETURN(router::Policy policy, router::ParsePolicy(config.policy));
+  const router::Policy& options = config.dispatcher.policy;
+  policy.objective = options.objective;
+  policy.min_match_bytes = options.min_match_bytes;
+  policy.interpolation = options.interpolation;
+  policy.explore_every = options.explore_every;
+  return policy;
+}
+
 Result<std::unique_ptr<App>> App::Start(AsioLoop& loop, Config config, std::string version,
                                         LogSink log) {
   PX_RETURN_IF_ERROR(Validate(config));
   PX_ASSIGN_OR_RETURN(const router::ModelFile models, LoadModels(config));
-  const std::int64_t min_match_bytes = config.dispatcher.policy.min_match_bytes;
-  const router::Objective objective = config.dispatcher.policy.objective;
-  PX_ASSIGN_OR_RETURN(config.dispatcher.policy, router::ParsePolicy(config.policy));
-  config.dispatcher.policy.min_match_bytes = min_match_bytes;
-  config.dispatcher.policy.objective = objective;
+  PX_ASSIGN_OR_RETURN(config.dispatcher.policy, MakePolicy(config));
 
   std::unique_ptr<App> app(new App(loop, std::move(config)));
   const Config& settled = app->config_;

@@ -30,6 +30,9 @@ namespace parallax::server {
 // backend starts from the prior of its kind.
 Result<router::ModelFile> LoadModels(Config& config);
 
+// The policy a configuration names, with the routing options beside it.
+Result<router::Policy> MakePolicy(const Config& config);
+
 class App {
  public:
   static Result<std::unique_ptr<App>> Start(AsioLoop& loop, Config config, std::string version,

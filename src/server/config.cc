@@ -127,6 +127,7 @@ Result<void> ReadRouting(Table table, Config& config, std::string_view file) {
   table.Read("model", config.model_file);
   table.Read("decisions", config.decisions_file);
   table.ReadInteger("min_match_bytes", options.policy.min_match_bytes, 0, 1 << 30);
+  table.ReadInteger("explore_every", options.policy.explore_every, 0, 1 << 20);
   table.ReadInteger("prefix_index_bytes", options.index.byte_cap, 1 << 16, std::int64_t{1} << 40);
   table.ReadInteger("default_max_tokens", options.default_max_tokens, 1, 1 << 30);
   table.ReadInteger("max_tries", options.max_tries, 1, 100);

@@ -210,6 +210,21 @@ void Dispatcher::CountPrompt(Job& job) {
 }
 
 void Dispatcher::Counted(Job& job) {
+  // An agent's next turn is here before the last answer's tokens are: it waits for what will be
+  // in the cache, as long as it would have waited for its own tokens.
+  if (answers_pending_ > 0 && loop_.NowMs() - job.arrived_ms < kCountingMs) {
+    if (job.timer == 0) {
+      job.timer = loop_.After(kCountingMs, [this, id = job.id] {
+        if (Job* late = FindJob(id)) {
+          late->timer = 0;
+          Counted(*late);
+        }
+      });
+    }
+    awaiting_answers_.push_back(job.id);
+    return;
+  }
+  std::erase(awaiting_answers_, job.id);
   loop_.CancelTimer(std::exchange(job.timer, 0));
   job.counted_ms = loop_.NowMs();
   metrics_.count_ms.Add(job.counted_ms - job.arrived_ms);

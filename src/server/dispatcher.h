@@ -152,9 +152,11 @@ class Dispatcher {
   void Close(Job& job);
 
   // What is learned when it has ended; learning.cc.
+  std::int64_t PredictReuse(const Job& job, const BackendState& backend) const;
   void Learn(const Job& job);
   void LearnLatency(const Job& job, BackendState& backend);
   void LearnCache(const Job& job, BackendState& backend);
+  void AnswerCounted();
 
   // Health and memory of the backends; supervision.cc.
   void ProbeSoon(BackendState& backend, double delay_ms);
@@ -182,6 +184,8 @@ class Dispatcher {
   Metrics metrics_;
   std::uint64_t last_id_ = 0;
   std::string id_prefix_;
+  int answers_pending_ = 0;                    // answers whose tokens are being asked for
+  std::vector<std::string> awaiting_answers_;  // requests that wait for them
   double mean_answer_tokens_ = 0;  // of requests whose client gave no budget; 0: none seen
   TimerId plan_timer_ = 0;
   bool stopping_ = false;

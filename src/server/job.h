@@ -72,7 +72,8 @@ struct Job final : CallSink {
   double predicted_decode_ms = 0;
   double first_delta_ms = 0;  // 0: nothing said yet
   std::int64_t deltas = 0;
-  bool had_company = false;  // others ran on the backend meanwhile: its times say little
+  std::int64_t predicted_reuse = 0;  // when it was sent
+  bool had_company = false;          // others ran on the backend meanwhile: its times say little
   bool was_paused = false;
   bool paused = false;
   std::string text;  // of choice 0

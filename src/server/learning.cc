@@ -1,6 +1,7 @@
 // What an ended request teaches: latency, answer lengths, tokens a byte, and what the cache holds.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "router/symbols.h"
 #include "server/dispatcher.h"
@@ -24,6 +25,20 @@ std::string NextTurn(const Job& job) {
 }
 
 }  // namespace
+
+// In the backend's own tokens; where no tokenizer answers, in shares of the estimated prompt.
+std::int64_t Dispatcher::PredictReuse(const Job& job, const BackendState& backend) const {
+  if (!job.request.cache_prompt) return 0;
+  const CountedPrompt& prompt = PromptOf(job, backend);
+  const router::PrefixMatch match =
+      index_.Match(static_cast<router::BackendId>(backend.index), prompt.symbols);
+  if (!prompt.estimated || prompt.symbols.empty()) {
+    return static_cast<std::int64_t>(match.reusable);
+  }
+  const std::int64_t tokens = job.decision.candidates[backend.index].workload.prompt_tokens;
+  return static_cast<std::int64_t>(match.held) * tokens /
+         static_cast<std::int64_t>(prompt.symbols.size());
+}
 
 void Dispatcher::Learn(const Job& job) {
   BackendState& backend = *backends_[job.backend];
@@ -57,13 +72,12 @@ void Dispatcher::Learn(const Job& job) {
 void Dispatcher::LearnLatency(const Job& job, BackendState& backend) {
   const openai::Report& report = job.report;
   const double total = loop_.NowMs() - job.sent_ms;
-  const router::Candidate& chosen = job.decision.candidates[job.backend];
   if (job.had_company || job.was_paused || job.request.choices > 1) return;
   if (report.prompt_tokens < 0 || report.completion_tokens < 1 || !(total > 0)) return;
   // Against what would have been predicted for the tokens that came, not for the budget.
   router::Observation seen;
   const std::int64_t reused =
-      report.cached_tokens >= 0 ? report.cached_tokens : chosen.predicted_reuse;
+      report.cached_tokens >= 0 ? report.cached_tokens : job.predicted_reuse;
   seen.workload = router::MakeWorkload(report.prompt_tokens, report.completion_tokens, reused);
   const double predicted = router::Predict(backend.fit->model(), seen.workload).total_ms;
   metrics_.prediction_error_pct.Add(std::abs(predicted - total) / total * 100);
@@ -97,7 +111,7 @@ void Dispatcher::LearnCache(const Job& job, BackendState& backend) {
   report.prompt_symbols = symbols.size();
   report.prompt_tokens = std::max<std::int64_t>(job.report.prompt_tokens, 0);
   report.reported_tokens = job.report.cached_tokens;
-  report.predicted_tokens = job.decision.candidates[job.backend].predicted_reuse;
+  report.predicted_tokens = job.predicted_reuse;
   if (job.report.cached_tokens >= 0 && job.request.cache_prompt && !job.request.has_media) {
     ++backend.reuse_checked;
     if (std::abs(static_cast<double>(report.predicted_tokens - report.reported_tokens)) <
@@ -125,10 +139,12 @@ void Dispatcher::LearnCache(const Job& job, BackendState& backend) {
     return;
   }
   const std::int64_t generated = job.report.completion_tokens;
+  ++answers_pending_;
   backend.backend->CountAnswerTokens(
       job.request, job.text,
       [this, alive = alive_, id, all = prompt.symbols, generated](Result<Tokens> answer) mutable {
-        if (!*alive || !answer.ok()) return;
+        if (!*alive) return;
+        if (!answer.ok()) return AnswerCounted();
         const std::size_t prompt_size = all.size();
         all.insert(all.end(), answer->begin(), answer->end());
         if (generated >= 0) {
@@ -137,7 +153,15 @@ void Dispatcher::LearnCache(const Job& job, BackendState& backend) {
           if (all.size() > most) all.resize(most);
         }
         index_.Insert(id, all, prompt_size);
+        AnswerCounted();
       });
+}
+
+void Dispatcher::AnswerCounted() {
+  if (--answers_pending_ > 0) return;
+  for (const std::string& waiting : std::exchange(awaiting_answers_, {})) {
+    if (Job* job = FindJob(waiting)) Counted(*job);
+  }
 }
 
 }  // namespace parallax::server

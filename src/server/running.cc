@@ -89,6 +89,8 @@ void Dispatcher::Send(BackendState& backend, Job& job) {
   job.finish_reason.clear();
   job.done = false;
   job.report = {};
+  job.predicted_reuse = PredictReuse(job, backend);
+  job.decision.outcome.predicted_reuse = job.predicted_reuse;
   backend.running.push_back(&job);
   ++backend.sent;
   backend.last_used_ms = now;

@@ -18,7 +18,7 @@ body { font: 15px/1.45 system-ui, sans-serif; margin: 0 auto; padding: 12px; max
 h1 { font-size: 20px; margin: 4px 0 0; }
 h2 { font-size: 16px; margin: 22px 0 8px; }
 .quiet { color: var(--quiet); }
-#cards { display: grid; gap: 10px; grid-template-columns: repeat(auto-fill, minmax(300px, 1fr)); }
+#cards { display: grid; gap: 10px; grid-template-columns: repeat(auto-fit, minmax(min(100%, 330px), 1fr)); }
 .card { border: 1px solid var(--line); border-radius: 8px; padding: 10px 12px; min-width: 0; }
 .card header { display: flex; justify-content: space-between; gap: 8px; font-weight: 600; }
 .place { font-size: 12px; overflow-wrap: anywhere; }
@@ -75,17 +75,18 @@ function card(b) {
   if (b.state !== "ready" && b.reason) c.append(make("div", "error", b.reason));
   const d = make("dl");
   const row = (k, v) => d.append(make("dt", "", k), make("dd", "", v));
-  row("models", b.models.join(", ") || "any");
+  row("models", b.models.map(m => m.split("/").pop()).join(", ") || "any");
   row("context, slots", (b.context ? n(b.context) : "not known") + ", " + b.slots);
   row("answered / failed / cancelled", [b.completed, b.failed, b.cancelled].map(n).join(" / "));
   row("tokens in / reused / out",
       [b.tokens.prompt, b.tokens.reused, b.tokens.generated].map(n).join(" / "));
   row("token counts", b.tokens.counted);
-  row("latency model", b.latency.source + ", " + n(b.latency.observations) + " answers" +
-      (b.latency.observations ? ", error " + (100 * b.latency.relative_error).toFixed(0) + "%" : ""));
-  row("prefill, decode", b.latency.prefill_ms_per_token.toFixed(2) + ", " +
-      b.latency.decode_ms_per_token.toFixed(2) + " ms a token");
-  row("cache believed", n(b.cache.sequences) + " sequences, " + bytes(b.cache.bytes) + " of index");
+  row("latency model", b.latency.source + ", " + n(b.latency.observations) + " seen" +
+      (b.latency.observations ? ", off by " + (100 * b.latency.relative_error).toFixed(0) + "%" : ""));
+  row("ms a token, in / out", b.latency.prefill_ms_per_token.toFixed(2) + " / " +
+      b.latency.decode_ms_per_token.toFixed(2));
+  row("cache", n(b.cache.sequences) + (b.cache.sequences === 1 ? " sequence, " : " sequences, ") +
+      bytes(b.cache.bytes));
   row("reuse predicted right", b.cache.checked
       ? (100 * b.cache.exact / b.cache.checked).toFixed(1) + "% of " + n(b.cache.checked) : "–");
   c.append(d);

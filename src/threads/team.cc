@@ -3,6 +3,8 @@
 #include <sched.h>
 
 #include <atomic>
+#include <new>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -46,9 +48,14 @@ struct Team::State {
   std::vector<std::thread> threads;
 };
 
-Team::Team(int size) : size_(size < 1 ? 1 : size), state_(std::make_unique<State>()) {
-  for (int w = 1; w < size_; ++w) {
-    state_->threads.emplace_back([this, w] { WorkerLoop(w); });
+Team::Team(int size) : size_(1), state_(std::make_unique<State>()) {
+  if (size > 1) state_->threads.reserve(static_cast<size_t>(size - 1));
+  try {
+    for (; size_ < size; ++size_) {
+      state_->threads.emplace_back([this, worker = size_] { WorkerLoop(worker); });
+    }
+  } catch (const std::system_error&) {  // no more threads, by a limit of the process or user
+  } catch (const std::bad_alloc&) {
   }
 }
 

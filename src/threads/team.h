@@ -27,7 +27,8 @@ class Team {
  public:
   using Task = FunctionRef<void(int64_t task, int worker)>;
 
-  // `size` >= 1 counts the caller: Team(1) starts no thread.
+  // `size` >= 1 counts the caller: Team(1) starts no thread. Where the system refuses a thread the
+  // team stays smaller, which size() tells.
   explicit Team(int size);
   ~Team();
   Team(const Team&) = delete;
@@ -42,7 +43,7 @@ class Team {
   struct State;
   void WorkerLoop(int worker);
 
-  const int size_;
+  int size_;  // fixed once constructed
   std::unique_ptr<State> state_;
 };
 

@@ -47,6 +47,25 @@ Result<Session> Load() {
   return Session::LoadBytes(std::as_bytes(std::span<const char>(bytes)));
 }
 
+// A number that is no element type is an argument to refuse, not an index.
+TEST(Api, NoSuchElementType) {
+  const auto none = static_cast<ElementType>(200);
+  EXPECT_EQ(SizeOf(none), 0u);
+  EXPECT_EQ(Name(none), Name(ElementType::kUndefined));
+  Result<Session> session = Load();
+  ASSERT_TRUE(session.ok());
+  const std::array<float, 2> x = {1, 2};
+  TensorView view;
+  view.type = none;
+  const std::vector<int64_t> shape = {1, 2};
+  view.shape = shape;
+  view.data = x.data();
+  view.bytes = sizeof x;
+  auto result = session->Run({{{"x", view}}});
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().kind, ErrorKind::kInvalidArgument);
+}
+
 TEST(Api, DescribesTheModel) {
   Result<Session> session = Load();
   ASSERT_TRUE(session.ok()) << session.error().message;

@@ -186,14 +186,15 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(json.loads(parallax("analyze", model, "--json", "--shape", "x=5").stdout)["flops"], 5)
 
     def test_errors_tell_what_was_made_up(self):
-        pool = self.path / "pool.onnx"
-        save(pool, [helper.make_node("MaxPool", ["img"], ["y"], "mp", kernel_shape=[2, 2])],
-             [value("img", ["batch", 3, "height", "width"])], [value("y", None)])
+        tiles = self.path / "tiles.onnx"
+        save(tiles, [helper.make_node("Reshape", ["img", "s"], ["y"], "tile")],
+             [value("img", ["batch", 3, "height", "width"])], [value("y", None)],
+             initializers=[helper.make_tensor("s", TensorProto.INT64, [2], [4, -1])])
         hint = ("open extents of 'img' f32[batch,3,height,width] were taken as 1", "--shape img=1x3xNxN", "width=N")
-        self.refused(parallax("bench", pool), "'mp' (MaxPool)", *hint)
-        self.refused(parallax("run", pool, "--random", 1), "'mp' (MaxPool)", *hint)
-        self.refused(parallax("analyze", pool, "--shape", "height=1"), "'mp' (MaxPool)", "taken as 1")
-        result = parallax("analyze", pool)
+        self.refused(parallax("bench", tiles), "'tile' (Reshape)", *hint)
+        self.refused(parallax("run", tiles, "--random", 1), "'tile' (Reshape)", *hint)
+        self.refused(parallax("analyze", tiles, "--shape", "height=1"), "'tile' (Reshape)", "taken as 1")
+        result = parallax("analyze", tiles)
         self.assertEqual(result.returncode, 0, result.stderr)
         for part in (*hint, "counted as f32[1,3,1,1]"):
             self.assertIn(part, result.stdout)

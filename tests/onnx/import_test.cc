@@ -2,6 +2,7 @@
 // protobuf classes; each wrong one must give one error that says what is wrong.
 #include "onnx/import.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -378,6 +379,80 @@ TEST(Import, LargePayloadsStayInTheMapping) {
     EXPECT_LT(at, bytes->data() + bytes->size());
     EXPECT_EQ(std::memcmp(at, values.data(), values.size() * 4), 0);
   }
+}
+
+// A default that is not what the input is declared to be: nothing could be planned from both.
+TEST(Import, DefaultOfAnotherShape) {
+  Builder b = Simple();
+  b.Input("d", {2});
+  b.Weight("d", {0}, {});
+  EXPECT_HAS(b.Message(), "input 'd' is declared as f32[2], its initializer has shape [0]");
+  Builder scalar = Simple();
+  scalar.Input("d", {});
+  scalar.Weight("d", {1}, {3});
+  EXPECT_HAS(scalar.Message(), "declared as f32[], its initializer has shape [1]");
+}
+
+TEST(Import, TooManyAttributes) {
+  Builder b = Simple();
+  auto* node = b.graph().mutable_node(0);
+  for (int i = 0; i < 100'000; ++i) {
+    auto* a = node->add_attribute();
+    a->set_name(fmt::format("a{}", i));
+    a->set_i(i);
+    a->set_type(::onnx::AttributeProto::INT);
+  }
+  EXPECT_HAS(b.Message(), "has 100000 attributes, more than 256");
+}
+
+// Named dimensions are looked up, not searched for.
+TEST(Import, ManySymbols) {
+  Builder b = Simple();
+  for (int i = 0; i < 50'000; ++i) {
+    auto* info = b.graph().add_input();
+    info->set_name(fmt::format("s{}", i));
+    auto* tensor = info->mutable_type()->mutable_tensor_type();
+    tensor->set_elem_type(1);
+    tensor->mutable_shape()->add_dim()->set_dim_param(fmt::format("n{}", i));
+  }
+  Result<Model> m = b.Import();
+  ASSERT_TRUE(m.ok()) << m.error().message();
+  EXPECT_EQ(m->symbols.size(), 50'000);
+  EXPECT_EQ(m->symbols.NameOf(50'000), "n49999");
+}
+
+// Prose is left out before anything is copied; what is left and still too long is refused.
+TEST(Skeleton, DropsDocStrings) {
+  Builder b = Simple();
+  const std::string prose(1 << 16, 'x');
+  b.model().set_doc_string(prose);
+  b.graph().set_doc_string(prose);
+  b.graph().mutable_node(0)->set_doc_string(prose);
+  auto* weight = b.Weight("w", {1}, {1});
+  weight->set_doc_string(prose);
+  const std::string bytes = b.model().SerializeAsString();
+  Result<std::string> skeleton = MakeSkeleton(std::as_bytes(std::span<const char>(bytes)));
+  ASSERT_TRUE(skeleton.ok());
+  EXPECT_LT(skeleton->size(), 1000u);
+  EXPECT_TRUE(b.Import().ok());
+}
+
+TEST(Skeleton, RefusesWhatProtobufCannotRead) {
+  // metadata_props (14) of 2.5 GB, of which only the first page is ever touched.
+  constexpr size_t kSize = size_t{2500} << 20;
+  void* map = mmap(nullptr, kSize, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (map == MAP_FAILED) GTEST_SKIP() << "no address space for the file";
+  auto* at = static_cast<unsigned char*>(map);
+  *at++ = (14 << 3) | 2;
+  size_t rest = kSize - 6;
+  for (int i = 0; i < 5; ++i, rest >>= 7) {
+    *at++ = static_cast<unsigned char>((rest & 0x7f) | (i < 4 ? 0x80 : 0));
+  }
+  Result<std::string> skeleton = MakeSkeleton({static_cast<const std::byte*>(map), kSize});
+  ASSERT_FALSE(skeleton.ok());
+  EXPECT_HAS(skeleton.error().message(), "besides its tensors");
+  munmap(map, kSize);
 }
 
 // External data: where it may lie, and what is said when it does not fit.

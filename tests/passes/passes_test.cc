@@ -64,6 +64,21 @@ TEST(FoldConstants, IntoBodies) {
   EXPECT_EQ(m.graph.nodes[0].inputs.size(), 3u);
 }
 
+// In a body too, whose types no inference has written down.
+TEST(FoldConstants, LeavesLargeResultsInBodies) {
+  const Model m = Optimized(R"(g (bool[1] c) => (float y) {
+    y = If (c) <
+      then_branch = t () => (float r) {
+        s = Constant<value = int64[1] {1073741824}>()
+        o = ConstantOfShape(s)
+        r = ReduceSum<keepdims = 0>(o) },
+      else_branch = e () => (float z) { z = Constant<value = float {1.0}>() }
+    > })");
+  ASSERT_EQ(Ops(m.graph), std::vector<std::string>{"If"});
+  EXPECT_EQ(Ops(*m.graph.nodes[0].Body("then_branch")),
+            (std::vector<std::string>{"ConstantOfShape", "ReduceSum"}));
+}
+
 TEST(DeadCode, DropsWhatNobodyReads) {
   const Model m = Optimized(R"(g (float[2] x) => (float[2] y) {
     a = Neg(x)  b = Exp(a)  c = Log(b)  y = Relu(x) })");

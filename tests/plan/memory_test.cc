@@ -1,5 +1,6 @@
 #include "plan/memory.h"
 
+#include <algorithm>
 #include <random>
 
 #include <gtest/gtest.h>
@@ -32,6 +33,47 @@ TEST(PlanSequential, NeverSharesLiveBytes) {
       }
     }
   }
+}
+
+// So many buffers that they are placed in the order of their steps.
+TEST(PlanSequential, ManyBuffersNeverShareLiveBytes) {
+  std::mt19937 random(2);
+  std::vector<BufferRequest> requests(kMaxLargestFirst + 1000);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    BufferRequest& r = requests[i];
+    r.bytes = 1 + static_cast<int64_t>(random() % 1000);
+    r.first = static_cast<int32_t>(random() % 8000);
+    r.last = r.first + static_cast<int32_t>(random() % 20);
+  }
+  const MemoryPlan plan = PlanSequential(requests);
+  EXPECT_GE(plan.arena_bytes, plan.lower_bound);
+  EXPECT_LT(plan.arena_bytes, 2 * plan.lower_bound);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    ASSERT_EQ(plan.offsets[i] % 64, 0);
+    ASSERT_LE(plan.offsets[i] + requests[i].bytes, plan.arena_bytes);
+  }
+  // At every step, buffers by address.
+  std::vector<std::vector<size_t>> alive(8020);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    for (int32_t s = requests[i].first; s <= requests[i].last; ++s) {
+      alive[static_cast<size_t>(s)].push_back(i);
+    }
+  }
+  for (std::vector<size_t>& step : alive) {
+    std::sort(step.begin(), step.end(),
+              [&](size_t a, size_t b) { return plan.offsets[a] < plan.offsets[b]; });
+    for (size_t k = 1; k < step.size(); ++k) {
+      ASSERT_LE(plan.offsets[step[k - 1]] + requests[step[k - 1]].bytes, plan.offsets[step[k]]);
+    }
+  }
+}
+
+// Sizes whose sum is beyond int64: the plan says "too large", it does not wrap.
+TEST(PlanSequential, SumsDoNotWrap) {
+  const std::vector<BufferRequest> requests(40, BufferRequest{int64_t{1} << 59, 0, 1});
+  const MemoryPlan plan = PlanSequential(requests);
+  EXPECT_GE(plan.arena_bytes, int64_t{1} << 59);
+  EXPECT_GE(plan.lower_bound, int64_t{1} << 59);
 }
 
 // A chain alternates between two buffers: the bound is reached.

@@ -90,6 +90,49 @@ TEST(Session, ViewsOfViews) {
   EXPECT_EQ(Values(y[0]), (std::vector<float>{3, 6, 9, 12}));
 }
 
+// What is wrong in a branch is wrong only when the branch is taken.
+TEST(Session, ErrorInABranchNotTaken) {
+  auto session = Load(Text(R"(g (bool c) => (int64[1] y) {
+    y = If (c) <
+      then_branch = t () => (int64[1] a) {
+        d = Constant<value = int64[2] {1, 2}>()
+        i = Constant<value = int64[1] {9}>()
+        a = Gather(d, i) },
+      else_branch = e () => (int64[1] b) { b = Constant<value = int64[1] {1}>() }
+    > })"));
+  ASSERT_NE(session, nullptr);
+  const auto y = MustRun(session.get(), {Make<bool>(Shape{}, {false})});
+  EXPECT_EQ(Values<int64_t>(y[0]), std::vector<int64_t>{1});
+  Result<std::vector<Tensor>> taken = session->Run({{Make<bool>(Shape{}, {true})}});
+  ASSERT_FALSE(taken.ok());
+  EXPECT_NE(taken.error().message().find("index 9"), std::string::npos) << taken.error().message();
+}
+
+// Each level changes a carried shape, so that its types settle in the second round. Were the rounds
+// of the levels to multiply, this would not end.
+TEST(Session, DeeplyNestedLoops) {
+  constexpr int kLevels = 25;
+  std::string body, end;
+  for (int i = 0; i < kLevels; ++i) {
+    const std::string outer = i == 0 ? "y" : fmt::format("r{}", i - 1);
+    body += fmt::format(
+        "{0} = Loop (m, c, k) <body = b{1} (int64 i{1}, bool p{1}, float[n{1}] v{1}) => "
+        "(bool q{1}, float[w{1}] o{1}) {{ q{1} = Identity(p{1}) w{1} = Concat<axis = 0>(v{1}, "
+        "v{1})\n",
+        outer, i);
+    const std::string inner = i + 1 == kLevels ? "Neg(w" : "Concat<axis = 0>(r";
+    end = fmt::format("o{} = {}{}{}) }} >\n", i, inner, i,
+                      i + 1 == kLevels ? "" : fmt::format(", w{}", i)) +
+          end;
+  }
+  auto session =
+      Load(Text("g (int64 m, bool c, float[2] k) => (float[z] y) {\n" + body + end + "}"));
+  ASSERT_NE(session, nullptr);
+  const Tensor none = Make<int64_t>(Shape{}, {0}), k = Make(Shape{2}, {1, 2});
+  const auto y = MustRun(session.get(), {none, Make<bool>(Shape{}, {true}), k});
+  EXPECT_EQ(Values(y[0]), (std::vector<float>{1, 2}));
+}
+
 // A view whose shape is known says nothing of what it looks at: that arrives with the run.
 TEST(Session, ViewOfAnUnknownCount) {
   auto session = Load(Text(R"(g (bool[6] x) => (int64[2,2] y) {

@@ -132,12 +132,12 @@ def judge(options, ids):
         share["requests"] += 1
         result["checked"] += 1
         result["counts_exact"] += outcome["prompt_tokens"] == chosen["p"]
-        if chosen["predicted_reuse"] == outcome["cached_tokens"]:
+        if outcome["predicted_reuse"] == outcome["cached_tokens"]:
             result["exact"] += 1
             share["exact"] += 1
         else:
             result["misses"].append({"id": id, "backend": record["chosen"], "p": chosen["p"],
-                                     "predicted": chosen["predicted_reuse"],
+                                     "predicted": outcome["predicted_reuse"],
                                      "reported": outcome["cached_tokens"]})
     return result
 

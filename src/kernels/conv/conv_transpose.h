@@ -7,8 +7,7 @@
 //             output; output_padding and pads_end are already in `out`.
 // Ownership, Threads: as conv.h.
 // Cost:       a GEMM of [oc*kernel, ic] x [ic, in], whose columns are added up per output channel
-// in
-//             a fixed order. Tasks are blocks of output channels and of the first spatial
+//             in a fixed order. Tasks are blocks of output channels and of the first spatial
 //             dimension; input under the border of two blocks is multiplied in both. Allocates
 //             nothing.
 // Invariants: the same bits for every team size.

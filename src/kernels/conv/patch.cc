@@ -118,8 +118,14 @@ ConvAxes MakeAxes(const ConvShape& shape) {
 PatchLayout::PatchLayout(const ConvAxes& conv_axes, int64_t rows, int64_t columns)
     : axes(conv_axes), block_rows(rows), block_columns(columns) {
   pitch = columns + axes.columns.max_shift;
-  channel_size = axes.depth.kernel * axes.rows.phases * axes.columns.phases *
-                 (rows + axes.rows.max_shift) * pitch;
+  // No memory holds a patch of so many floats, and small multiples of them still fit int64.
+  constexpr int64_t kTooLarge = int64_t{1} << 48;
+  channel_size = kTooLarge;
+  std::optional<int64_t> size = CheckedMul(axes.depth.kernel, axes.rows.phases);
+  if (size) size = CheckedMul(*size, axes.columns.phases);
+  if (size) size = CheckedMul(*size, rows + axes.rows.max_shift);
+  if (size) size = CheckedMul(*size, pitch);
+  if (size) channel_size = std::min(channel_size, *size);
   // Neighbouring channels are read together: a distance that is a multiple of 4 KB would put them
   // into the same sets of L1.
   channel_size = RoundUp(channel_size, 16);

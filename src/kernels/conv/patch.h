@@ -1,9 +1,8 @@
 // Patch: a block of a convolution's input, copied with its padding so that every tap is a shift.
 //
 // Role:       internal to conv and pool. Output positions of a block of rows and columns are
-// numbered
-//             p = row * pitch + column, with a pitch a little wider than the block. In the patch of
-//             one input channel, the element that kernel tap t needs for position p is at
+//             numbered p = row * pitch + column, with a pitch a little wider than the block. In the
+//             patch of one input channel, the element that kernel tap t needs for position p is at
 //             tap_offsets[t] + p, for all taps and positions: inner loops read whole vectors along
 //             p, across row ends, without clipping, strides or dilation. (Positions in the gap
 //             between rows give values that nobody stores.)

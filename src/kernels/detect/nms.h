@@ -4,8 +4,7 @@
 // Ownership:  borrows its pointers; the caller gives the memory of result and scratch.
 // Threads:    runs on the calling thread for one class of one image; callers may split over them.
 // Cost:       O(boxes + taken log boxes + taken x kept), where candidates are taken best first
-// until
-//             max_boxes are kept: boxes that are never looked at are never sorted.
+//             until max_boxes are kept: boxes that are never looked at are never sorted.
 // Invariants: candidates by falling score, of equal ones the lower index first (NaN counts as minus
 //             infinity); the same result on every instruction set.
 // Example:

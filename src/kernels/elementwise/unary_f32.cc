@@ -109,15 +109,14 @@ HWY_NOINLINE bool Cheap(UnaryOp op, const float* in, float* out, size_t n, float
       return true;
     case UnaryOp::kThresholdedRelu:
       Map(in, out, n,
-          [a](auto d, auto x) HWY_ATTR { return hn::IfThenZeroElse(hn::Le(x, hn::Set(d, a)), x); });
+          [a](auto d, auto x) HWY_ATTR { return hn::IfThenElseZero(hn::Gt(x, hn::Set(d, a)), x); });
       return true;
     case UnaryOp::kShrink:
       Map(in, out, n, [a, b](auto d, auto x) HWY_ATTR {
         const auto low = hn::Lt(x, hn::Set(d, -a));
         const auto high = hn::Gt(x, hn::Set(d, a));
-        const auto inside = hn::IfThenElse(hn::IsNaN(x), x, hn::Zero(d));
         return hn::IfThenElse(low, hn::Add(x, hn::Set(d, b)),
-                              hn::IfThenElse(high, hn::Sub(x, hn::Set(d, b)), inside));
+                              hn::IfThenElseZero(high, hn::Sub(x, hn::Set(d, b))));
       });
       return true;
     case UnaryOp::kHardSigmoid:

@@ -117,9 +117,9 @@ bool UnaryFloat(UnaryOp op, const T* in, T* out, int64_t n, T a, T b) {
     case UnaryOp::kSoftsign:
       return map([](T x) { return x / (1 + std::abs(x)); });
     case UnaryOp::kThresholdedRelu:
-      return map([a](T x) { return x <= a ? T(0) : x; });
+      return map([a](T x) { return x > a ? x : T(0); });
     case UnaryOp::kShrink:
-      return map([a, b](T x) { return x < -a ? x + b : x > a ? x - b : std::isnan(x) ? x : T(0); });
+      return map([a, b](T x) { return x < -a ? x + b : x > a ? x - b : T(0); });
     case UnaryOp::kGelu:
       return map([](T x) { return x * T(0.5) * std::erfc(x * T(-0.70710678118654752)); });
     case UnaryOp::kGeluTanh:

@@ -1,13 +1,11 @@
 // GenericGemm: the formula of gemm.h for any element and accumulator type, in portable C++.
 //
 // Role:       MatMul and Gemm on f64 and integers, MatMulInteger (zero points), 16-bit floats with
-// a
-//             float accumulator. f32 has its own kernels.
+//             a float accumulator. f32 has its own kernels.
 // Ownership:  borrows every pointer for the call; needs no workspace and allocates nothing.
 // Threads:    pure apart from C; one call uses one Team.
 // Cost:       blocks of 4 rows by 64 columns whose sums stay in L1; B is read once for every 4
-// rows.
-//             The compiler vectorises the inner loop.
+//             rows. The compiler vectorises the inner loop.
 // Invariants: the same bits for every team size. Integer sums wrap: give them an unsigned Acc
 //             (signed overflow is undefined); the conversion back to a signed type is modulo 2^n.
 // Example:

@@ -1,9 +1,8 @@
 // RowTile: one row of A against several neighbouring panels of packed B, compiled once per target.
 //
 // Role:       matrix times vector with a packed B (one token through a linear layer). One row gives
-// a
-//             tile only as many independent sums as a panel has vectors, fewer than the latency of
-//             the FMA needs; four panels side by side give 8 to 12.
+//             a tile only as many independent sums as a panel has vectors, fewer than the latency
+//             of the FMA needs; four panels side by side give 8 to 12.
 // Invariants: the sums of tile-inl.h, in the same order: the bits do not depend on which one runs.
 
 #if defined(PARALLAX_KERNELS_GEMM_ROW_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)

@@ -4,8 +4,7 @@
 // Ownership:  borrows every pointer.
 // Threads:    a value type.
 // Invariants: the vectors at `b`, `c`, `residual` and `column_bias` are whole: the caller copies
-// the
-//             last partial columns of a matrix to and from scratch.
+//             the last partial columns of a matrix to and from scratch.
 #pragma once
 
 #include <cstdint>

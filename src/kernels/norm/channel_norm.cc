@@ -50,6 +50,7 @@ void LrnBlock(const T* in, T* out, int64_t channels, int64_t spatial, int64_t n,
 void GroupNorm(DType dtype, int64_t batch, int64_t channels, int64_t spatial, int64_t groups,
                const void* in, const void* scale, const void* bias, float epsilon, void* out,
                Team& team) {
+  if (channels == 0) return;
   const int64_t per_group = channels / groups;
   const int64_t row = per_group * spatial;
   if (row == 0) return;
@@ -96,13 +97,14 @@ void BatchNorm(DType dtype, DType param, DType stat, int64_t batch, int64_t chan
 
 void Lrn(DType dtype, int64_t batch, int64_t channels, int64_t spatial, int64_t size, float alpha,
          float beta, float bias, const void* in, void* out, Team& team) {
-  const int64_t before = (size - 1) / 2;
-  const int64_t after = size - 1 - before;
+  // A window beyond the channels covers them all.
+  const int64_t before = std::min((size - 1) / 2, channels);
+  const int64_t after = std::min(size - 1 - (size - 1) / 2, channels);
   const int64_t blocks = CeilDiv(spatial, kNormColumns);
   DispatchFloat(dtype, [&]<class T>() {
     using V = ComputeOf<T>;
     const V scale = static_cast<V>(alpha) / static_cast<V>(size);
-    const int64_t work = channels * size * std::min(spatial, kNormColumns);
+    const int64_t work = channels * (before + 1 + after) * std::min(spatial, kNormColumns);
     ForRanges(batch * blocks, RowsPerTask(work), team, [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) {
         const int64_t at = task % blocks * kNormColumns;

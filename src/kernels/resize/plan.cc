@@ -40,6 +40,13 @@ double Coordinate(CoordinateMode mode, const ResizeAxis& axis, int64_t in, int64
   return 0;
 }
 
+// Far outside every axis is far enough, and safe to convert to an integer; NaN (a region of NaN)
+// becomes 0.
+double Bounded(double coordinate) {
+  constexpr double kFar = 0x1p40;
+  return std::isnan(coordinate) ? 0 : std::clamp(coordinate, -kFar, kFar);
+}
+
 int64_t Nearest(NearestMode mode, double coordinate) {
   // Rounding to f32 first: a scale given in f32 (1.7f) puts exact multiples a hair below or above
   // an integer, and floor or ceil would then jump. Computing in f32, as others do, hides it too.
@@ -111,7 +118,7 @@ ResizeTable MakeTable(const ResizeOptions& options, const ResizeAxis& axis, int6
   size_t most = 1;
   for (int64_t x = 0; x < out; ++x) {
     std::vector<Tap>& taps = all[static_cast<size_t>(x)];
-    const double at = Coordinate(options.coordinates, axis, in, out, x);
+    const double at = Bounded(Coordinate(options.coordinates, axis, in, out, x));
     if (options.coordinates == CoordinateMode::kTfCropAndResize &&
         (at < 0 || at > static_cast<double>(in - 1))) {
       table.outside.push_back(static_cast<int32_t>(x));
@@ -155,6 +162,7 @@ Result<ResizePlan> MakeResizePlan(const Shape& in, const Shape& out,
   plan.options = options;
   plan.in_shape = in;
   plan.out_shape = out;
+  if (out.elements() == 0) return plan;  // nothing to look up
   bool mergeable = false;
   for (int k = 0; k < in.rank(); ++k) {
     const ResizeAxis& axis = axes[static_cast<size_t>(k)];
@@ -166,6 +174,12 @@ Result<ResizePlan> MakeResizePlan(const Shape& in, const Shape& out,
         out[k] > std::numeric_limits<int32_t>::max()) {
       return MakeError(ErrorCode::kUnsupported, "resize: axis {} of {} to {} is too long", k,
                        in.ToString(), out.ToString());
+    }
+    // Antialiasing reaches over 2 / scale inputs: only with a region far larger than the input is
+    // that more than a few times the axis.
+    if (options.antialias && 1 / axis.scale > 4 * static_cast<double>(in[k]) + 4) {
+      return MakeError(ErrorCode::kInvalidArgument, "resize: scale {} of axis {} is too small",
+                       axis.scale, k);
     }
     if (in[k] == 0 && out[k] != 0) {
       return MakeError(ErrorCode::kInvalidArgument, "resize: axis {} is empty but {} long after", k,

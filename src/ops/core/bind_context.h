@@ -84,4 +84,8 @@ class BindContext : public ShapedContext {
   uint64_t packed_ = 0;  // bit i: Pack(i) was called
 };
 
+// Binds the node by its operator. Where a kernel only fills outputs that have no elements, the
+// result does nothing: rows of no columns may be more than any loop ends over.
+Result<std::unique_ptr<Kernel>> BindNode(const OpDef& def, BindContext& context);
+
 }  // namespace parallax::ops

@@ -67,7 +67,7 @@ Result<std::unique_ptr<Kernel>> BindBinary(BindContext& c, BinaryOp op) {
   }
   const BroadcastPlan plan = kernels::MakeBroadcastPlan(c.input(0), c.input(1));
   const bool divides = op == BinaryOp::kDiv || op == BinaryOp::kMod || op == BinaryOp::kFmod;
-  if (divides && IsInteger(dtype)) {
+  if (divides && IsInteger(dtype) && c.output(0).elements() > 0) {
     const int64_t divisors = c.input(1).elements();
     return MakeKernel("binary", [=](const KernelArgs& a) -> Result<void> {
       if (kernels::HasZero(dtype, a.raw_in(1), divisors)) {

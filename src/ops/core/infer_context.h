@@ -34,6 +34,10 @@ class BodyInference {
   virtual ~BodyInference() = default;
   virtual Result<std::vector<TensorType>> Infer(std::string_view attribute,
                                                 std::span<const TensorType> inputs) = 0;
+  // What the node's last inference in this pass wrote here; empty at first. A loop inside a loop is
+  // inferred once in every round of the outer one, each time with types that say less than before:
+  // it goes on from where it stood, or the rounds of nested loops would multiply.
+  virtual std::vector<TensorType>& memory() = 0;
 };
 
 class InferContext : public NodeContext {
@@ -85,6 +89,8 @@ class InferContext : public NodeContext {
                                             std::span<const TensorType> inputs) {
     return bodies_->Infer(attribute, inputs);
   }
+  // See BodyInference::memory.
+  std::vector<TensorType>& body_memory() { return bodies_->memory(); }
 
  private:
   bool steers(int i) const { return i < 64 && (steering_ >> i & 1) != 0; }

@@ -55,11 +55,17 @@ Result<std::map<char, DType>> CheckTypes(const OpDef& def, const Node& node,
   return ties;
 }
 
+// What control-flow nodes remember during one pass over a graph and its bodies.
+using BodyMemory = std::map<const Node*, std::vector<TensorType>>;
+
+Result<Inference> InferWithMemory(const Graph& graph, std::span<const InferInput> inputs,
+                                  std::span<const InferInput> captures, BodyMemory* memory);
+
 // Serves InferBody of If and Loop: the bodies' captures are the node's last inputs.
 class NodeBodies final : public BodyInference {
  public:
-  NodeBodies(const Node& node, std::span<const InferContext::Input> inputs)
-      : node_(node), inputs_(inputs) {}
+  NodeBodies(const Node& node, std::span<const InferContext::Input> inputs, BodyMemory* memory)
+      : node_(node), inputs_(inputs), memory_(memory) {}
 
   Result<std::vector<TensorType>> Infer(std::string_view attribute,
                                         std::span<const TensorType> body_inputs) override {
@@ -76,7 +82,7 @@ class NodeBodies final : public BodyInference {
       }
       std::vector<InferInput> given;
       for (const TensorType& t : body_inputs) given.push_back({t, nullptr, nullptr});
-      PX_ASSIGN_OR_RETURN(Inference inference, InferGraph(*s.graph, given, captures));
+      PX_ASSIGN_OR_RETURN(Inference inference, InferWithMemory(*s.graph, given, captures, memory_));
       std::vector<TensorType> outputs;
       for (ValueId v : s.graph->outputs) {
         outputs.push_back(inference.types[static_cast<size_t>(v)]);
@@ -86,9 +92,12 @@ class NodeBodies final : public BodyInference {
     return MakeError(ErrorCode::kInternal, "node has no body '{}'", attribute);
   }
 
+  std::vector<TensorType>& memory() override { return (*memory_)[&node_]; }
+
  private:
   const Node& node_;
   std::span<const InferContext::Input> inputs_;
+  BodyMemory* memory_;
 };
 
 // Bit i: the schema says that input i steers. Sets `open` when one of them has no value yet.
@@ -124,7 +133,7 @@ bool FitsAsDims(const TensorType& type, const Dims& values) {
 }
 
 Result<NodeInference> InferWith(const OpDef& def, const Node& node,
-                                std::span<const InferContext::Input> inputs) {
+                                std::span<const InferContext::Input> inputs, BodyMemory* memory) {
   PX_RETURN_IF_ERROR(CheckSchema(def, node));
   PX_ASSIGN_OR_RETURN(auto ties, CheckTypes(def, node, inputs));
   NodeInference result;
@@ -139,7 +148,7 @@ Result<NodeInference> InferWith(const OpDef& def, const Node& node,
       result.outputs[i].dtype = static_cast<DType>(std::countr_zero(param->types));
     }
   }
-  NodeBodies bodies(node, inputs);
+  NodeBodies bodies(node, inputs, memory);
   PX_ASSIGN_OR_RETURN(uint64_t steering, SteeringInputs(def, node, inputs, &result.open));
   InferContext context(node, inputs.first(static_cast<size_t>(node.explicit_inputs)),
                        result.outputs, result.dim_values, &bodies, steering);
@@ -153,9 +162,11 @@ Result<NodeInference> InferWith(const OpDef& def, const Node& node,
     if (result.dim_values[i] && (result.open || !FitsAsDims(t, *result.dim_values[i]))) {
       result.dim_values[i].reset();
     }
-    if (!t.is_static()) continue;
+    // Also of shapes that are known in part: later sums and products start from small extents.
     std::vector<int64_t> extents;
-    for (const Dim& d : t.dims) extents.push_back(d.extent);
+    for (const Dim& d : t.dims) {
+      if (d.known()) extents.push_back(d.extent);
+    }
     Result<Shape> shape = Shape::Make(extents);
     if (!shape.ok()) return shape.error().WithContext(fmt::format("output {}", i));
   }
@@ -181,9 +192,24 @@ bool AllKnown(const Dims& dims) {
   return std::all_of(dims.begin(), dims.end(), [](const Dim& d) { return d.known(); });
 }
 
+Result<NodeInference> InferNodeWith(const Graph& graph, const Node& node,
+                                    std::span<const InferContext::Input> inputs,
+                                    BodyMemory* memory) {
+  const OpDef* def = FindOp(node.domain, node.op, node.opset);
+  if (def == nullptr) {
+    return InNode(graph, node,
+                  MakeError(ErrorCode::kUnsupported, "no operator {} at opset {}",
+                            node.QualifiedOp(), node.opset));
+  }
+  Result<NodeInference> result = InferWith(*def, node, inputs, memory);
+  if (!result.ok()) return InNode(graph, node, result.error());
+  return result;
+}
+
 class GraphInference {
  public:
-  explicit GraphInference(const Graph& graph) : graph_(graph), team_(1) {
+  GraphInference(const Graph& graph, BodyMemory* memory)
+      : graph_(graph), team_(1), memory_(memory) {
     const size_t n = graph.values.size();
     r_.types.resize(n);
     r_.constants.resize(n);
@@ -235,7 +261,7 @@ class GraphInference {
       }
       if (r_.dim_values[v]) inputs_[i].dim_values = &*r_.dim_values[v];
     }
-    PX_ASSIGN_OR_RETURN(NodeInference result, InferNode(graph_, node, inputs_));
+    PX_ASSIGN_OR_RETURN(NodeInference result, InferNodeWith(graph_, node, inputs_, memory_));
     r_.open[index] = result.open;
     const OpDef* def = FindOp(node.domain, node.op, node.opset);
     for (const TensorType& t : result.outputs) {
@@ -246,7 +272,11 @@ class GraphInference {
         !def->nondeterministic && !def->data_dependent) {
       std::vector<const Tensor*> tensors;
       for (const InferContext::Input& in : inputs_) tensors.push_back(in.constant);
-      PX_ASSIGN_OR_RETURN(folded, Evaluate(graph_, node, tensors, team_));
+      Result<std::vector<Tensor>> values = Evaluate(graph_, node, tensors, team_);
+      // What only values make wrong (an index outside) is the run's to report: the node may stand
+      // in a branch that is never taken.
+      if (!values.ok() && values.error().code() == ErrorCode::kOutOfMemory) return values.error();
+      if (values.ok()) folded = std::move(*values);
     }
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i] == kNoValue) continue;
@@ -266,32 +296,32 @@ class GraphInference {
 
   const Graph& graph_;
   Team team_;
+  BodyMemory* memory_;
   Inference r_;
   std::vector<InferContext::Input> inputs_;
 };
+
+Result<Inference> InferWithMemory(const Graph& graph, std::span<const InferInput> inputs,
+                                  std::span<const InferInput> captures, BodyMemory* memory) {
+  if (inputs.size() != graph.inputs.size() || captures.size() != graph.captures.size()) {
+    return MakeError(ErrorCode::kInvalidModel, "graph '{}' takes {} inputs, {} are given",
+                     graph.name, graph.inputs.size(), inputs.size());
+  }
+  return GraphInference(graph, memory).Run(inputs, captures);
+}
 
 }  // namespace
 
 Result<NodeInference> InferNode(const Graph& graph, const Node& node,
                                 std::span<const InferContext::Input> inputs) {
-  const OpDef* def = FindOp(node.domain, node.op, node.opset);
-  if (def == nullptr) {
-    return InNode(graph, node,
-                  MakeError(ErrorCode::kUnsupported, "no operator {} at opset {}",
-                            node.QualifiedOp(), node.opset));
-  }
-  Result<NodeInference> result = InferWith(*def, node, inputs);
-  if (!result.ok()) return InNode(graph, node, result.error());
-  return result;
+  BodyMemory memory;
+  return InferNodeWith(graph, node, inputs, &memory);
 }
 
 Result<Inference> InferGraph(const Graph& graph, std::span<const InferInput> inputs,
                              std::span<const InferInput> captures) {
-  if (inputs.size() != graph.inputs.size() || captures.size() != graph.captures.size()) {
-    return MakeError(ErrorCode::kInvalidModel, "graph '{}' takes {} inputs, {} are given",
-                     graph.name, graph.inputs.size(), inputs.size());
-  }
-  return GraphInference(graph).Run(inputs, captures);
+  BodyMemory memory;
+  return InferWithMemory(graph, inputs, captures, &memory);
 }
 
 std::vector<InferInput> DeclaredInputs(const Graph& graph) {

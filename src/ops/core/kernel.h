@@ -79,8 +79,8 @@ class KernelArgs {
 
 class Kernel {
  public:
-  Kernel(std::string name, size_t workspace_bytes)
-      : name_(std::move(name)), workspace_bytes_(workspace_bytes) {}
+  Kernel(std::string name, size_t workspace_bytes, bool can_fail)
+      : name_(std::move(name)), workspace_bytes_(workspace_bytes), can_fail_(can_fail) {}
   virtual ~Kernel() = default;
   // Fails only for what data decides: an index out of range, a division by zero, memory for a
   // data-dependent output.
@@ -89,19 +89,25 @@ class Kernel {
   // Which implementation was chosen, as `bench --ops` prints it.
   const std::string& name() const { return name_; }
   size_t workspace_bytes() const { return workspace_bytes_; }
+  // Whether Run checks anything: one that does not has nothing to do where its outputs are empty.
+  bool can_fail() const { return can_fail_; }
 
  private:
   std::string name_;
   size_t workspace_bytes_;
+  bool can_fail_;
 };
 
-// A kernel from a callable Result<void>(const KernelArgs&) that owns its state by capture.
+// A kernel from a callable Result<void>(const KernelArgs&), or one that returns nothing and cannot
+// fail, which owns its state by capture.
 template <class F>
 std::unique_ptr<Kernel> MakeKernel(std::string name, F run, size_t workspace_bytes = 0) {
   class Bound final : public Kernel {
    public:
     Bound(std::string kernel_name, F f, size_t bytes)
-        : Kernel(std::move(kernel_name), bytes), run_(std::move(f)) {}
+        : Kernel(std::move(kernel_name), bytes,
+                 !std::is_void_v<std::invoke_result_t<const F&, const KernelArgs&>>),
+          run_(std::move(f)) {}
     Result<void> Run(const KernelArgs& args) const override {
       if constexpr (std::is_void_v<std::invoke_result_t<const F&, const KernelArgs&>>) {
         run_(args);

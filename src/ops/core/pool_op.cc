@@ -34,8 +34,8 @@ Result<void> InferPool(InferContext& c) {
   }
   Dims out = {c.dims(0)[0], c.dims(0)[1]};
   for (int i = 0; i < spatial; ++i) {
-    PX_ASSIGN_OR_RETURN(
-        Dim d, OutputExtent(window, i, c.dims(0)[static_cast<size_t>(2 + i)], RoundingOf(c)));
+    PX_ASSIGN_OR_RETURN(Dim d, OutputExtent(window, i, c.dims(0)[static_cast<size_t>(2 + i)],
+                                            RoundingOf(c), WindowFit::kFormula));
     out.push_back(d);
   }
   PX_RETURN_IF_ERROR(c.SetDims(1, out));
@@ -70,7 +70,8 @@ Result<kernels::PoolShape> PoolShapeOf(const BindContext& c) {
     s.pads_begin[i] = pads.begin;
     s.pads_end[i] = pads.end;
     // Output 0 may be left out (MaxPool for its indices alone).
-    PX_ASSIGN_OR_RETURN(Dim out, OutputExtent(window, i, Dim(s.in[i]), RoundingOf(c)));
+    PX_ASSIGN_OR_RETURN(Dim out,
+                        OutputExtent(window, i, Dim(s.in[i]), RoundingOf(c), WindowFit::kFormula));
     s.out[i] = out.extent;
   }
   return s;

@@ -16,7 +16,8 @@ struct AxesSource {
 
 AxesSource SourceOf(const NodeContext& c) { return {c.has_input(1), c.Ints("axes")}; }
 
-// No axes reduce all, or nothing when the node says so.
+// No axes reduce all, or nothing when the node says so. Then every element is reduced alone: what
+// the operator does to a term, and to the sum of them, still happens (ReduceL2 gives |x|).
 bool KeepsAll(const NodeContext& c, bool axes_empty) {
   return axes_empty && c.Int("noop_with_empty_axes", 0) != 0;
 }
@@ -61,11 +62,12 @@ Cost Estimate(const CostContext& c) {
   return {.op_class = OpClass::kReduce, .flops = static_cast<double>(c.input(0).elements())};
 }
 
-// Axes of a tensor of that shape as the kernel wants them: in [0, rank), all when none are given.
-kernels::ReducePlan PlanOf(const Shape& shape, std::span<const int64_t> axes) {
+// Axes of a tensor of that shape as the kernel wants them: in [0, rank), all when none are given
+// and that does not mean none.
+kernels::ReducePlan PlanOf(const Shape& shape, std::span<const int64_t> axes, bool keeps_all) {
   std::vector<int64_t> normalized(axes.begin(), axes.end());
   for (int64_t& a : normalized) a += a < 0 ? shape.rank() : 0;
-  if (axes.empty()) {
+  if (axes.empty() && !keeps_all) {
     for (int i = 0; i < shape.rank(); ++i) normalized.push_back(i);
   }
   return kernels::MakeReducePlan(shape, normalized);
@@ -84,7 +86,11 @@ Result<std::unique_ptr<Kernel>> BindReduce(BindContext& c, kernels::ReduceOp op)
                         : source.attribute != nullptr
                             ? static_cast<int64_t>(source.attribute->size())
                             : 0;
-  if (KeepsAll(c, count == 0)) {
+  using R = kernels::ReduceOp;
+  const bool changes_single =
+      op == R::kL1 || op == R::kL2 || op == R::kSumSquare || op == R::kLogSum;
+  const bool keeps_all = KeepsAll(c, count == 0);
+  if (keeps_all && !changes_single) {
     const size_t bytes = static_cast<size_t>(shape.elements()) * SizeOf(dtype);
     return MakeKernel("copy", [=](const KernelArgs& a) {
       if (bytes > 0) std::memcpy(a.raw_out(0), a.raw_in(0), bytes);
@@ -93,7 +99,7 @@ Result<std::unique_ptr<Kernel>> BindReduce(BindContext& c, kernels::ReduceOp op)
   if (source.from_input && c.constant(1) == nullptr) {
     return MakeKernel("reduce", [=](const KernelArgs& a) {
       const kernels::ReducePlan plan =
-          PlanOf(shape, {a.in<int64_t>(1), static_cast<size_t>(count)});
+          PlanOf(shape, {a.in<int64_t>(1), static_cast<size_t>(count)}, keeps_all);
       kernels::Reduce(op, dtype, plan, a.raw_in(0), a.raw_out(0), a.team());
     });
   }
@@ -103,7 +109,7 @@ Result<std::unique_ptr<Kernel>> BindReduce(BindContext& c, kernels::ReduceOp op)
   } else if (source.attribute != nullptr) {
     axes = *source.attribute;
   }
-  const kernels::ReducePlan plan = PlanOf(shape, axes);
+  const kernels::ReducePlan plan = PlanOf(shape, axes, keeps_all);
   return MakeKernel("reduce", [=](const KernelArgs& a) {
     kernels::Reduce(op, dtype, plan, a.raw_in(0), a.raw_out(0), a.team());
   });

@@ -72,7 +72,9 @@ Result<void> ApplySizes(const NodeContext& c, const Shape& in, const std::vector
     int64_t extent = sizes[i];
     if (policy != "stretch") {
       // Halves round up.
-      extent = static_cast<int64_t>(std::floor(static_cast<double>(in[axes[i]]) * scales[i] + 0.5));
+      const double exact = std::floor(static_cast<double>(in[axes[i]]) * scales[i] + 0.5);
+      if (exact > kMaxExtent) return Invalid("sizes make an extent of {}", exact);
+      extent = static_cast<int64_t>(exact);
     }
     g->out[axes[i]] = extent;
   }
@@ -171,9 +173,14 @@ Result<void> InferResize(InferContext& c, const ResizeInputs& inputs,
     } else if (i < numbers->scales.size() && numbers->scales[i] == 1.0f) {
       out[d] = c.dims(0)[d];
     } else if (i < numbers->scales.size() && c.dims(0)[d].known() && numbers->roi.empty()) {
-      out[d] = Dim(static_cast<int64_t>(std::floor(static_cast<double>(c.dims(0)[d].extent) *
-                                                   static_cast<double>(numbers->scales[i]))));
-    } else if (i < numbers->sizes.size() && !c.has_attribute("keep_aspect_ratio_policy")) {
+      const double extent = std::floor(static_cast<double>(c.dims(0)[d].extent) *
+                                       static_cast<double>(numbers->scales[i]));
+      if (!(extent >= 0) || extent > kMaxExtent) {
+        return Invalid("scale {} makes an extent of {}", numbers->scales[i], extent);
+      }
+      out[d] = Dim(static_cast<int64_t>(extent));
+    } else if (i < numbers->sizes.size() && numbers->sizes[i] >= 0 &&
+               !c.has_attribute("keep_aspect_ratio_policy")) {
       out[d] = Dim(numbers->sizes[i]);
     }
   }

@@ -45,6 +45,12 @@ Result<Window> ReadWindow(const NodeContext& c, int rank, std::span<const int64_
     }
   }
   if (w.kernel.size() != n) return Invalid("kernel_shape is missing");
+  int64_t taps = 1;
+  for (int64_t k : w.kernel) {
+    const std::optional<int64_t> next = CheckedMul(taps, k);
+    if (!next) return Invalid("kernel [{}] has too many elements", fmt::join(w.kernel, ","));
+    taps = *next;
+  }
   PX_ASSIGN_OR_RETURN(w.strides, ReadList(c, "strides", n, 1, 1));
   PX_ASSIGN_OR_RETURN(w.dilations, ReadList(c, "dilations", n, 1, 1));
   PX_ASSIGN_OR_RETURN(std::vector<int64_t> pads, ReadList(c, "pads", 2 * n, 0, -kLimit));
@@ -74,7 +80,7 @@ Pads PadsOf(const Window& w, int i, int64_t in) {
   return w.auto_pad == AutoPad::kSameUpper ? Pads{less, more} : Pads{more, less};
 }
 
-Result<Dim> OutputExtent(const Window& w, int i, const Dim& in, Rounding rounding) {
+Result<Dim> OutputExtent(const Window& w, int i, const Dim& in, Rounding rounding, WindowFit fit) {
   if (!in.known()) return Dim();
   const size_t d = static_cast<size_t>(i);
   const int64_t stride = w.strides[d];
@@ -83,13 +89,14 @@ Result<Dim> OutputExtent(const Window& w, int i, const Dim& in, Rounding roundin
   }
   const Pads pads = PadsOf(w, i, in.extent);
   const int64_t room = in.extent + pads.begin + pads.end - w.Effective(i);
-  if (room < 0) {
+  // Division toward minus infinity.
+  const auto floor_div = [&](int64_t a) { return a / stride - (a % stride < 0 ? 1 : 0); };
+  int64_t out = rounding == Rounding::kFloor ? floor_div(room) + 1 : -floor_div(-room) + 1;
+  if (rounding == Rounding::kCeil && (out - 1) * stride >= in.extent + pads.begin) --out;
+  if (out < 0 || (fit == WindowFit::kOnce && room < 0)) {
     return Invalid("dimension {}: extent {} with pads {} and {} is smaller than the kernel's {}", i,
                    in.extent, pads.begin, pads.end, w.Effective(i));
   }
-  if (rounding == Rounding::kFloor) return Dim(room / stride + 1);
-  int64_t out = CeilDiv(room, stride) + 1;
-  if ((out - 1) * stride >= in.extent + pads.begin) --out;
   return Dim(out);
 }
 

@@ -3,8 +3,9 @@
 // Role:       Conv, ConvTranspose and the pools validate and resolve their geometry here, once for
 //             inference and once for binding.
 // Threads:    pure.
-// Invariants: after ReadWindow every number is small enough that extents computed from it and from
-//             extents below 2^56 do not overflow int64.
+// Invariants: after ReadWindow every number is below 2^31, the product of the kernel's extents fits
+//             int64, and so do extents computed from them and from inputs, which inference keeps
+//             to at most 2^56 elements.
 // Source:     ONNX operator specifications of Conv, ConvTranspose and MaxPool.
 #pragma once
 
@@ -42,10 +43,13 @@ struct Pads {
 Pads PadsOf(const Window& w, int i, int64_t in);
 
 enum class Rounding : uint8_t { kFloor, kCeil };
+// A window larger than the padded input: convolutions refuse it, as every runtime does; pools take
+// the formula as it stands, which gives 0 for one that overhangs by less than a stride or by just
+// that, and 1 where kCeil lets it overhang. Less than 0 is an error.
+enum class WindowFit : uint8_t { kOnce, kFormula };
 // Output extent of dimension i of a convolution or pool; kCeil counts a last window that overhangs
-// as long as it starts inside the input or its leading pad. Unknown for an unknown extent. Error
-// when the window does not fit even once.
-Result<Dim> OutputExtent(const Window& w, int i, const Dim& in, Rounding rounding);
+// as long as it starts inside the input or its leading pad. Unknown for an unknown extent.
+Result<Dim> OutputExtent(const Window& w, int i, const Dim& in, Rounding rounding, WindowFit fit);
 
 // Fills rank, kernel, strides and dilations, and the spatial extents from positions 2 and up.
 void FillSpatial(const Window& w, const Shape& in, const Shape& out, kernels::ConvShape* shape);
