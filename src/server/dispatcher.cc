@@ -211,8 +211,12 @@ void Dispatcher::CountPrompt(Job& job) {
 
 void Dispatcher::Counted(Job& job) {
   // An agent's next turn is here before the last answer's tokens are: it waits for what will be
-  // in the cache, as long as it would have waited for its own tokens.
-  if (answers_pending_ > 0 && loop_.NowMs() - job.arrived_ms < kCountingMs) {
+  // in the cache, as long as it would have waited for its own tokens. Answers that end after it
+  // was counted cannot be what it goes on from.
+  if (job.awaited_answer == 0) job.awaited_answer = last_answer_;
+  const bool awaits = !answers_pending_.empty() && *answers_pending_.begin() <= job.awaited_answer;
+  if (awaits && loop_.NowMs() - job.arrived_ms < kCountingMs) {
+    job.counts_awaited = 0;
     if (job.timer == 0) {
       job.timer = loop_.After(kCountingMs, [this, id = job.id] {
         if (Job* late = FindJob(id)) {

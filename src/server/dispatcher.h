@@ -23,6 +23,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -156,7 +157,7 @@ class Dispatcher {
   void Learn(const Job& job);
   void LearnLatency(const Job& job, BackendState& backend);
   void LearnCache(const Job& job, BackendState& backend);
-  void AnswerCounted();
+  void AnswerCounted(std::uint64_t answer);
 
   // Health and memory of the backends; supervision.cc.
   void ProbeSoon(BackendState& backend, double delay_ms);
@@ -184,7 +185,8 @@ class Dispatcher {
   Metrics metrics_;
   std::uint64_t last_id_ = 0;
   std::string id_prefix_;
-  int answers_pending_ = 0;                    // answers whose tokens are being asked for
+  std::uint64_t last_answer_ = 0;
+  std::set<std::uint64_t> answers_pending_;    // answers whose tokens are being asked for
   std::vector<std::string> awaiting_answers_;  // requests that wait for them
   double mean_answer_tokens_ = 0;  // of requests whose client gave no budget; 0: none seen
   TimerId plan_timer_ = 0;

@@ -57,6 +57,7 @@ struct Job final : CallSink {
   std::string prompt_text;  // of PromptText
   std::vector<CountedPrompt> prompts;
   int counts_awaited = 0;
+  std::uint64_t awaited_answer = 0;  // the last answer that had ended when its tokens were counted
   router::Decision decision;
   std::vector<std::size_t> tried;  // backends that failed this request
   std::string last_failure;

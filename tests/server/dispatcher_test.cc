@@ -413,6 +413,42 @@ TEST(Dispatcher, MultiTurnReuseIsPredictedExactly) {
   EXPECT_EQ(rig.State("cpu").count_exact, 5U);
 }
 
+// The next turn comes before the last answer's tokens are known: it waits for them, but not for
+// those of answers that end later, and not for ever.
+TEST(Dispatcher, ANextTurnAwaitsTheLastAnswersTokens) {
+  Rig rig;
+  rig.Add("cpu", {.decode_ms = 1, .count_ms = 200});
+  rig.Start();
+  json messages = {{{"role", "user"}, {"content", Words(50)}}};
+  const auto turn = [&] {
+    return rig.Send(openai::Endpoint::kChat, {{"messages", messages}, {"max_tokens", 6}});
+  };
+  const Client first = turn();
+  ASSERT_TRUE(rig.Await(first));
+  messages.push_back({{"role", "assistant"}, {"content", first->text()}});
+  messages.push_back({{"role", "user"}, {"content", "more"}});
+  const Client second = turn();
+  ASSERT_TRUE(rig.Await(second));
+  EXPECT_EQ(rig.Record().outcome.cached_tokens, 52 + 5);
+  EXPECT_EQ(rig.Record().outcome.predicted_reuse, 52 + 5);
+}
+
+// Answers end one after another without a pause; a request is not held up by all of them.
+TEST(Dispatcher, AnswersThatKeepEndingHoldNobodyUp) {
+  Rig rig;
+  rig.Add("cpu", {.slots = 8, .prefill_ms = 0, .decode_ms = 1, .count_ms = 90});
+  rig.Start();
+  std::vector<Client> clients;
+  for (int i = 0; i < 200; ++i) {
+    clients.push_back(rig.Chat("hi", {{"max_tokens", 1}}));
+    rig.loop.RunFor(20);
+  }
+  for (const Client& client : clients) {
+    ASSERT_TRUE(rig.Await(client, 1000));
+    EXPECT_LT(client->ended_ms - client->asked_ms, 90 + 90 + 20);
+  }
+}
+
 // The backend restarted: what it held is gone, and nobody is promised it.
 TEST(Dispatcher, ARestartEmptiesTheIndex) {
   for (const bool same_boot : {false, true}) {
