@@ -34,6 +34,7 @@ void Answer::Event(std::string_view raw, const openai::ChunkFacts& facts,
     return;
   }
   if (facts.usage_only && strip_usage_) return;
+  inside_event_ = !raw.ends_with("\n\n") && !raw.ends_with("\r\n\r\n") && !raw.ends_with("\r\r");
   if (committed_) {
     told_error_ |= facts.error.has_value();
     return responder_->Write(raw);
@@ -64,6 +65,7 @@ void Answer::Fail(http::Response response) {
   if (!told_error_) {
     // One line: an event's data has no room for the line ends of a pretty body.
     std::erase_if(response.body, [](char c) { return c == '\n' || c == '\r'; });
+    if (inside_event_) responder_->Write("\n");
     responder_->Write("data: " + response.body + "\n\n");
   }
   responder_->End();
@@ -71,6 +73,7 @@ void Answer::Fail(http::Response response) {
 
 void Answer::Restart() {
   held_.clear();
+  inside_event_ = false;
   aggregate_ = openai::Aggregate(endpoint_);
   spoke_ = false;
 }

@@ -62,6 +62,7 @@ class Answer {
   bool spoke_ = false;
   bool committed_ = false;
   bool told_error_ = false;
+  bool inside_event_ = false;  // what was sent last had no empty line behind it
 };
 
 }  // namespace parallax::server

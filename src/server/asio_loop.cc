@@ -1,5 +1,6 @@
 #include "server/asio_loop.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -54,8 +55,10 @@ TimerId AsioLoop::After(double delay_ms, std::function<void()> task) {
   const TimerId id = next_timer_++;
   auto& entry = timers_[id];
   entry = std::make_unique<Timer>(Timer{asio::steady_timer(context_)});
-  entry->timer.expires_after(
-      std::chrono::duration_cast<Clock::duration>(Milliseconds(delay_ms > 0 ? delay_ms : 0)));
+  // A bound, for the clock counts nanoseconds in 63 bits: three years are as good as for ever.
+  constexpr double kLongestMs = 1e11;
+  entry->timer.expires_after(std::chrono::duration_cast<Clock::duration>(
+      Milliseconds(delay_ms > 0 ? std::min(delay_ms, kLongestMs) : 0)));
   entry->timer.async_wait([this, id, task = std::move(task)](const boost::system::error_code& e) {
     // A timer cancelled after it expired still comes here without an error: the table decides.
     if (e || timers_.erase(id) == 0) return;

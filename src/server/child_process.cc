@@ -71,7 +71,7 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::Start(
   }
   ::fcntl(output[0], F_SETFL, O_NONBLOCK);
   std::unique_ptr<ChildProcess> child(new ChildProcess(loop, pid, output[0], std::move(exited)));
-  child->Watch();
+  child->watch_ = loop.After(0, [raw = child.get()] { raw->Watch(); });
   return child;
 }
 
@@ -82,15 +82,18 @@ ChildProcess::ChildProcess(Loop& loop, pid_t pid, int output,
 ChildProcess::~ChildProcess() {
   loop_.CancelTimer(watch_);
   if (pid_ > 0) {
-    ::kill(pid_, SIGKILL);
+    Signal(SIGKILL);
     ::waitpid(pid_, nullptr, 0);
   }
   ::close(output_);
 }
 
+// To its process group: a command may be a script that started the server proper.
+void ChildProcess::Signal(int signal) { ::kill(-pid_, signal); }
+
 void ChildProcess::Stop(double grace_ms) {
   if (pid_ <= 0) return;
-  ::kill(pid_, SIGTERM);
+  Signal(SIGTERM);
   kill_at_ms_ = loop_.NowMs() + grace_ms;
 }
 
@@ -99,11 +102,12 @@ void ChildProcess::Watch() {
   int status = 0;
   const pid_t ended = ::waitpid(pid_, &status, WNOHANG);
   if (ended == 0) {
-    if (kill_at_ms_ > 0 && loop_.NowMs() >= kill_at_ms_) ::kill(pid_, SIGKILL);
+    if (kill_at_ms_ > 0 && loop_.NowMs() >= kill_at_ms_) Signal(SIGKILL);
     watch_ = loop_.After(kWatchMs, [this] { Watch(); });
     return;
   }
   Drain();
+  Signal(SIGKILL);  // what it left behind holds its port and its memory
   pid_ = -1;
   std::string how = "it is gone";
   if (ended > 0 && WIFEXITED(status)) how = fmt::format("exit code {}", WEXITSTATUS(status));
@@ -114,7 +118,10 @@ void ChildProcess::Watch() {
 
 void ChildProcess::Drain() {
   char block[4096];
-  for (ssize_t n = 0; (n = ::read(output_, block, sizeof block)) > 0;) {
+  // Bounded: a child that writes without end must not keep the loop from everything else.
+  for (int i = 0; i < 64; ++i) {
+    const ssize_t n = ::read(output_, block, sizeof block);
+    if (n <= 0) return;
     tail_.append(block, static_cast<std::size_t>(n));
     if (tail_.size() > 2 * kTailBytes) tail_.erase(0, tail_.size() - kTailBytes);
   }

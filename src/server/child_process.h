@@ -21,7 +21,7 @@ namespace parallax::server {
 
 class ChildProcess {
  public:
-  // `exited` is called once, with words like "exit code 1" or "signal 9".
+  // `exited` is called once, never inside Start, with words like "exit code 1" or "signal 9".
   static Result<std::unique_ptr<ChildProcess>> Start(
       Loop& loop, const std::vector<std::string>& command,
       std::function<void(const std::string&)> exited);
@@ -29,7 +29,7 @@ class ChildProcess {
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
-  // Asks it to end (SIGTERM), and makes it (SIGKILL) after `grace_ms`.
+  // Asks it and what it started to end (SIGTERM), and makes them (SIGKILL) after `grace_ms`.
   void Stop(double grace_ms);
   pid_t pid() const { return pid_; }
   // The last lines it wrote to stdout and stderr.
@@ -38,6 +38,7 @@ class ChildProcess {
  private:
   ChildProcess(Loop& loop, pid_t pid, int output, std::function<void(const std::string&)> exited);
   void Watch();
+  void Signal(int signal);
   void Drain();
 
   Loop& loop_;

@@ -23,7 +23,7 @@ Result<void> Records::Open(const std::string& path) {
   char last = '\n';
   if (::fstat(file_, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0 &&
       ::pread(file_, &last, 1, info.st_size - 1) == 1 && last != '\n') {
-    Append("\n");
+    (void)Append("\n");
   }
   return {};
 }
@@ -40,25 +40,23 @@ void Records::Add(const router::Decision& decision) {
 
 void Records::Finish(const router::Decision& decision) {
   Add(decision);
-  if (file_ >= 0) Append(router::ToJson(decision) + "\n");
+  if (file_ < 0) return;
+  ++(Append(router::ToJson(decision) + "\n") ? written_ : lost_);
 }
 
-void Records::Append(const std::string& line) {
+bool Records::Append(const std::string& line) {
   struct stat before {};
   const bool regular = ::fstat(file_, &before) == 0 && S_ISREG(before.st_mode);
   ssize_t n = 0;
   do {
     n = ::write(file_, line.data(), line.size());
   } while (n < 0 && errno == EINTR);
-  if (n == static_cast<ssize_t>(line.size())) {
-    ++written_;
-    return;
-  }
-  ++lost_;
+  if (n == static_cast<ssize_t>(line.size())) return true;
   last_error_ = n < 0 ? std::strerror(errno) : "the disk is full";
   if (n > 0 && regular && ::ftruncate(file_, before.st_size) != 0) {
     last_error_ += ", and half a record could not be taken back";
   }
+  return false;
 }
 
 const router::Decision* Records::Find(std::string_view id) const {

@@ -45,7 +45,7 @@ class Records {
   const std::string& last_error() const { return last_error_; }
 
  private:
-  void Append(const std::string& line);
+  bool Append(const std::string& line);
   std::size_t keep_;
   std::deque<std::string> order_;
   std::unordered_map<std::string, router::Decision> by_id_;

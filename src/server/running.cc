@@ -191,7 +191,9 @@ void Dispatcher::OnEnd(Job& job, const CallEnd& end) {
     Failed(job, outcome, openai::ErrorResponse(status, message, "backend_failed"), message, true);
   };
   if (job.stream_error) return OnStreamError(job);
-  switch (end.kind) {
+  // Once it has said [DONE], how its connection ended says nothing about the answer.
+  const bool whole = job.done && job.answer.spoke();
+  switch (whole ? CallEnd::Kind::kComplete : end.kind) {
     case CallEnd::Kind::kComplete: {
       if (!job.answer.spoke()) {
         return failed(BackendOutcome::kGarbage, 502, "its stream ended without an answer");

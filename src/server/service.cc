@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "server/openai/error.h"
+#include "server/openai/json_text.h"
 #include "server/status_page.h"
 
 namespace parallax::server {
@@ -27,6 +28,13 @@ bool SameSecret(std::string_view a, std::string_view b) {
     difference |= static_cast<unsigned>(a[i] ^ b[b.empty() ? 0 : i % b.size()]);
   }
   return difference == 0;
+}
+
+// A body with messages is a chat's. What nests too deep is refused later, unparsed.
+bool LooksLikeCompletion(const std::string& body) {
+  if (openai::Depth(body) > openai::kMaxDepth) return false;
+  const auto parsed = nlohmann::json::parse(body, nullptr, /*allow_exceptions=*/false);
+  return parsed.is_object() && parsed.contains("prompt") && !parsed.contains("messages");
 }
 
 bool IsJsonType(std::string_view type) { return type.substr(0, 16) == "application/json"; }
@@ -88,12 +96,9 @@ void Service::Handle(http::Request request, std::shared_ptr<http::Responder> res
     return Generate(openai::Endpoint::kCompletion, request, responder, false);
   }
   if (path == "/v1/route") {
-    // A body with messages is a chat's.
-    const auto parsed = nlohmann::json::parse(request.body, nullptr, /*allow_exceptions=*/false);
-    const bool completion =
-        parsed.is_object() && parsed.contains("prompt") && !parsed.contains("messages");
-    return Generate(completion ? openai::Endpoint::kCompletion : openai::Endpoint::kChat, request,
-                    responder, true);
+    return Generate(
+        LooksLikeCompletion(request.body) ? openai::Endpoint::kCompletion : openai::Endpoint::kChat,
+        request, responder, true);
   }
   if (path == "/v1/models") return send(Models());
   if (path == "/health" || path == "/v1/health") return send(Health());

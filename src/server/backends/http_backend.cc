@@ -46,10 +46,12 @@ std::int64_t Positive(const json* value) {
 class HttpBackend;
 
 // One generation: turns the pieces of an HTTP answer into events and an end.
-class StreamCall final : public http::FetchSink {
+// Its sink may abort it inside an event: then it lives on, without a sink, until that event
+// returns.
+class StreamCall final : public http::FetchSink, public std::enable_shared_from_this<StreamCall> {
  public:
   StreamCall(HttpBackend* owner, CallId id, CallSink* sink) : owner_(owner), id_(id), sink_(sink) {}
-  ~StreamCall() override { *alive_ = false; }
+  void Detach() { sink_ = nullptr; }
   void OnHead(int status, const http::Headers& headers) override {
     end_.status = status;
     end_.content_type = http::FindHeader(headers, "content-type");
@@ -69,7 +71,6 @@ class StreamCall final : public http::FetchSink {
   CallEnd end_;
   http::SseSplitter events_;
   bool stream_ = false;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
 class HttpBackend final : public Backend {
@@ -126,7 +127,7 @@ class HttpBackend final : public Backend {
 
   CallId Start(Call call, CallSink* sink) override {
     const CallId id = ++last_id_;
-    auto stream = std::make_unique<StreamCall>(this, id, sink);
+    auto stream = std::make_shared<StreamCall>(this, id, sink);
     http::FetchRequest request;
     request.method = "POST";
     request.target = openai::PathOf(call.endpoint);
@@ -141,6 +142,7 @@ class HttpBackend final : public Backend {
   void Abort(CallId id) override {
     if (const auto found = calls_.find(id); found != calls_.end()) {
       client_->Cancel(found->second->fetch);
+      found->second->Detach();
       calls_.erase(found);
     }
   }
@@ -160,10 +162,7 @@ class HttpBackend final : public Backend {
                        options_.origin.base_path);
   }
 
-  std::unique_ptr<StreamCall> Take(CallId id) {
-    const auto node = calls_.extract(id);
-    return node.empty() ? nullptr : std::move(node.mapped());
-  }
+  void Remove(CallId id) { calls_.erase(id); }
   void Cancel(const StreamCall& call) { client_->Cancel(call.fetch); }
 
  private:
@@ -280,7 +279,7 @@ class HttpBackend final : public Backend {
   HttpBackendOptions options_;
   std::unique_ptr<http::Client> client_;
   http::TextFetcher questions_;
-  std::map<CallId, std::unique_ptr<StreamCall>> calls_;
+  std::map<CallId, std::shared_ptr<StreamCall>> calls_;
   CallId last_id_ = 0;
   int boot_ = 1;
   bool failed_ = false;
@@ -298,13 +297,11 @@ void StreamCall::OnBody(std::string_view bytes) {
     owner_->Cancel(*this);
     return End();
   }
-  // The sink may abort this call, which destroys it, inside an event.
-  const std::shared_ptr<bool> alive = alive_;
-  CallSink* sink = sink_;
+  const auto self = shared_from_this();
   const bool good = events_.Feed(bytes, [&](const http::SseEvent& event) {
-    if (*alive) sink->OnEvent(event.raw, event.data);
+    if (sink_ != nullptr) sink_->OnEvent(event.raw, event.data);
   });
-  if (!*alive || good) return;
+  if (sink_ == nullptr || good) return;
   end_.kind = CallEnd::Kind::kGarbage;
   end_.message = "one event of its stream is over the limit";
   owner_->Cancel(*this);
@@ -312,9 +309,14 @@ void StreamCall::OnBody(std::string_view bytes) {
 }
 
 void StreamCall::OnEnd() {
+  const auto self = shared_from_this();
   if (stream_) {
+    events_.Finish([&](const http::SseEvent& event) {
+      if (sink_ != nullptr) sink_->OnEvent(event.raw, event.data);
+    });
+    if (sink_ == nullptr) return;
     end_.kind = CallEnd::Kind::kComplete;
-    if (events_.Rest().find_first_not_of("\r\n") != std::string_view::npos) {
+    if (!events_.Rest().empty()) {
       end_.kind = CallEnd::Kind::kDied;
       end_.message = "its stream ended inside an event";
     }
@@ -351,8 +353,9 @@ void StreamCall::OnError(http::FetchError error, const std::string& message) {
 }
 
 void StreamCall::End() {
-  const std::unique_ptr<StreamCall> self = owner_->Take(id_);
-  sink_->OnEnd(end_);
+  const auto self = shared_from_this();
+  owner_->Remove(id_);
+  std::exchange(sink_, nullptr)->OnEnd(end_);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "server/backends/llama_process.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -53,26 +54,31 @@ class LlamaProcess final : public Backend {
         callback({Health::kDown, why, {}});
       });
     }
-    http_->Probe([this, callback = std::move(callback), boot = boots_](const ProbeResult& result) {
-      ProbeResult mine = result;
-      mine.facts.boot = std::to_string(boot);
-      // A server that is still starting refuses connections: that is loading, not failing.
-      if (result.health == Health::kDown && child_ && !ready_) {
-        mine.health = Health::kLoading;
-        mine.why = "it starts";
-      }
-      if (result.health == Health::kReady) ready_ = true;
-      callback(mine);
+    const std::uint64_t question = Ask([callback, why = why_] {
+      callback({Health::kDown, why, {}});
     });
+    http_->Probe(
+        [this, callback = std::move(callback), boot = boots_, question](const ProbeResult& result) {
+          questions_.erase(question);
+          ProbeResult mine = result;
+          mine.facts.boot = std::to_string(boot);
+          // A server that is still starting refuses connections: that is loading, not failing.
+          if (result.health == Health::kDown && child_ && !ready_) {
+            mine.health = Health::kLoading;
+            mine.why = "it starts";
+          }
+          if (result.health == Health::kReady) ready_ = true;
+          callback(mine);
+        });
   }
   void CountTokens(const openai::GenerationRequest& request, TokensCallback callback) override {
-    if (http_) return http_->CountTokens(request, std::move(callback));
-    NotRunning(std::move(callback));
+    if (!http_) return NotRunning(std::move(callback));
+    http_->CountTokens(request, Answered(std::move(callback)));
   }
   void CountAnswerTokens(const openai::GenerationRequest& request, const std::string& answer,
                          TokensCallback callback) override {
-    if (http_) return http_->CountAnswerTokens(request, answer, std::move(callback));
-    NotRunning(std::move(callback));
+    if (!http_) return NotRunning(std::move(callback));
+    http_->CountAnswerTokens(request, answer, Answered(std::move(callback)));
   }
   // A call's id carries the boot it was made in: a later process knows nothing of it.
   CallId Start(Call call, CallSink* sink) override {
@@ -114,6 +120,30 @@ class LlamaProcess final : public Backend {
     if (boot == 0) return nullptr;
     return boot == boots_ ? http_.get() : boot + 1 == boots_ ? old_http_.get() : nullptr;
   }
+  // Questions to a process that is gone twice over are answered here: its HttpBackend drops them.
+  std::uint64_t Ask(std::function<void()> give_up) {
+    questions_[++last_question_] = {boots_, std::move(give_up)};
+    return last_question_;
+  }
+  TokensCallback Answered(TokensCallback callback) {
+    const std::uint64_t question =
+        Ask([callback] { callback(MakeError(ErrorCode::kIo, "its process ended")); });
+    return [this, callback = std::move(callback), question](Result<Tokens> tokens) {
+      questions_.erase(question);
+      callback(std::move(tokens));
+    };
+  }
+  void GiveUpQuestions() {
+    for (auto it = questions_.begin(); it != questions_.end();) {
+      if (it->second.boot + 1 < boots_) {
+        loop_.Post(std::move(it->second.give_up));
+        it = questions_.erase(it);
+      } else {
+        ++it;
+      }
+    }
+  }
+
   void NotRunning(TokensCallback callback) {
     loop_.Post([callback = std::move(callback), why = why_] {
       callback(MakeError(ErrorCode::kIo, "{}", why));
@@ -151,6 +181,7 @@ class LlamaProcess final : public Backend {
     options.origin = {"127.0.0.1", static_cast<std::uint16_t>(port_), ""};
     options.api_key = options_.api_key;
     http_ = MakeHttpBackend(loop_, options);
+    GiveUpQuestions();
   }
 
   void Died(const std::string& how) {
@@ -181,6 +212,12 @@ class LlamaProcess final : public Backend {
   std::unique_ptr<ChildProcess> child_;
   std::unique_ptr<Backend> http_;
   std::unique_ptr<Backend> old_http_;
+  struct Question {
+    std::uint64_t boot;
+    std::function<void()> give_up;
+  };
+  std::map<std::uint64_t, Question> questions_;
+  std::uint64_t last_question_ = 0;
   std::set<CallId> refused_;
   CallId last_refused_ = 0;
   std::function<void()> unloaded_;

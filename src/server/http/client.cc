@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <optional>
 #include <utility>  // asio/awaitable.hpp 1.74 needs it and does not include it
 #include <vector>
 
@@ -273,15 +274,21 @@ asio::awaitable<bool> ClientImpl::Connect(std::shared_ptr<Exchange> exchange) {
 asio::awaitable<bool> ClientImpl::Try(std::shared_ptr<Exchange> exchange, bool kept) {
   ClientImpl* client = exchange->client;
   tcp::socket& socket = *exchange->socket;
-  AnswerParser parser(client->options_.head_bytes);
-  bool interim = false;
-  parser.on_head = [&] {
-    interim = parser.status >= 100 && parser.status < 200;
-    if (!interim && exchange->sink) exchange->sink->OnHead(parser.status, parser.headers);
+  std::optional<AnswerParser> answer;
+  // 1xx only announces the answer; 101 would be one, but nobody asks for another protocol here.
+  const auto interim = [&] {
+    return answer->status >= 100 && answer->status < 200 && answer->status != 101;
   };
-  parser.on_body = [&](std::string_view bytes) {
-    if (!interim && exchange->sink) exchange->sink->OnBody(bytes);
+  const auto fresh = [&] {
+    answer.emplace(client->options_.head_bytes);
+    answer->on_head = [&] {
+      if (!interim() && exchange->sink) exchange->sink->OnHead(answer->status, answer->headers);
+    };
+    answer->on_body = [&](std::string_view bytes) {
+      if (exchange->sink) exchange->sink->OnBody(bytes);
+    };
   };
+  fresh();
 
   client->Arm(*exchange, exchange->limits.first_byte_ms);
   boost::system::error_code error;
@@ -294,7 +301,7 @@ asio::awaitable<bool> ClientImpl::Try(std::shared_ptr<Exchange> exchange, bool k
   beast::flat_buffer in;
   bool any_byte = false;
   bool at_end = false;
-  while (!parser.is_done()) {
+  while (!answer->is_done()) {
     while (exchange->paused) {
       boost::system::error_code ignored;
       co_await exchange->wake->async_wait(asio::redirect_error(asio::use_awaitable, ignored));
@@ -315,9 +322,9 @@ asio::awaitable<bool> ClientImpl::Try(std::shared_ptr<Exchange> exchange, bool k
       client->Disarm(*exchange);
       if (!any_byte && kept) co_return true;
       at_end = error == asio::error::eof && any_byte;
-      if (at_end) parser.put_eof(error);
+      if (at_end) answer->put_eof(error);
       if (exchange->client == nullptr) co_return false;
-      if (at_end && !error && parser.is_done()) break;
+      if (at_end && !error && answer->is_done()) break;
       client->Fail(
           *exchange, FetchError::kClosed,
           any_byte ? fmt::format("{} closed the connection inside its answer", client->Place())
@@ -327,10 +334,11 @@ asio::awaitable<bool> ClientImpl::Try(std::shared_ptr<Exchange> exchange, bool k
     any_byte = true;
     in.commit(n);
     client->Arm(*exchange, exchange->limits.between_ms);
-    while (in.size() > 0 && !parser.is_done()) {
-      in.consume(parser.put(in.data(), error));
+    while (in.size() > 0 && !answer->is_done()) {
+      in.consume(answer->put(in.data(), error));
       if (exchange->client == nullptr) co_return false;  // a sink cancelled
       if (error) break;
+      if (answer->is_done() && interim()) fresh();
     }
     if (error && error != beast::http::error::need_more) {
       client->Fail(*exchange, FetchError::kMalformed,
@@ -340,7 +348,7 @@ asio::awaitable<bool> ClientImpl::Try(std::shared_ptr<Exchange> exchange, bool k
     if (exchange->paused) client->Disarm(*exchange);
   }
   FetchSink* sink = exchange->sink;
-  const bool keep = parser.keep_alive() && !at_end && in.size() == 0;
+  const bool keep = answer->keep_alive() && !at_end && in.size() == 0;
   std::unique_ptr<tcp::socket> done = std::move(exchange->socket);
   client->Drop(*exchange);
   if (keep) client->Keep(std::move(done));

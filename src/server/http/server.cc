@@ -98,7 +98,7 @@ class ResponderImpl final : public Responder {
   ResponderImpl(std::shared_ptr<Connection> connection, std::uint64_t serial)
       : connection_(std::move(connection)), serial_(serial) {}
   ~ResponderImpl() override {
-    if (connection_->Wanted(serial_) && !ended_) connection_->Close();
+    if (!ended_) ResponderImpl::Abort();
   }
 
   void Send(Response response) override {
@@ -121,7 +121,9 @@ class ResponderImpl final : public Responder {
   void Abort() override {
     if (ended_) return;
     ended_ = true;
-    if (connection_->Wanted(serial_)) connection_->Close();
+    if (!connection_->Wanted(serial_)) return;
+    connection_->on_closed = nullptr;  // it is not the client who goes
+    connection_->Close();
   }
   bool closed() const override { return !ended_ && !connection_->Wanted(serial_); }
   std::size_t pending_bytes() const override {
@@ -201,7 +203,7 @@ class ServerImpl final : public Server {
 
  private:
   static asio::awaitable<void> Accept(ServerImpl* server, std::shared_ptr<bool> alive) {
-    for (;;) {
+    while (*alive) {
       boost::system::error_code error;
       tcp::socket socket =
           co_await server->acceptor_.async_accept(asio::redirect_error(asio::use_awaitable, error));
@@ -295,6 +297,7 @@ void Connection::Close() {
 }
 
 void Connection::Sweep(double now_ms) {
+  if (closed_) return;
   const Limits& limits = server_->limits();
   if (!writing_.empty() && now_ms - write_since_ms_ > limits.write_ms) {
     ++server_->mutable_counters().timed_out;
@@ -364,10 +367,12 @@ void Connection::Consume() {
     boost::system::error_code error;
     const bool had_header = parser_->is_header_done();
     in_.consume(parser_->put(in_.data(), error));
-    if (!had_header && parser_->is_header_done()) {
+    if (!had_header && parser_->is_header_done() && !error) {
       wait_ = Wait::kBody;
       since_ms_ = server_->loop().NowMs();
-      if (beast::iequals(parser_->get()[beast::http::field::expect], "100-continue")) {
+      // Nothing of its body may have come: one that sends all at once does not wait for it.
+      if (!parser_->is_done() && parser_->get().version() >= 11 &&
+          beast::iequals(parser_->get()[beast::http::field::expect], "100-continue")) {
         out_ += "HTTP/1.1 100 Continue\r\n\r\n";
         wake_writer_.cancel();
       }

@@ -38,7 +38,8 @@ struct Limits {
   double write_ms = 30'000;           // without the client taking a byte of what is ready
 };
 
-// The answer to one request. Exactly one of Send, or Begin ... End, or Abort.
+// The answer to one request. Exactly one of Send, or Begin ... End, or Abort. No callback is called
+// inside a call to it.
 class Responder {
  public:
   virtual ~Responder() = default;

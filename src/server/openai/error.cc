@@ -62,10 +62,6 @@ http::Response ContextErrorResponse(std::int64_t prompt_tokens, std::int64_t con
   return Json(400, {{"error", error}});
 }
 
-std::string ErrorText(int status, std::string_view message, std::string_view code) {
-  return Dump(Body(status, message, code));
-}
-
 bool IsContextOverflow(int status, std::string_view body) {
   if (status < 400) return false;
   std::string lower(body.substr(0, 4096));

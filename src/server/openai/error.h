@@ -15,8 +15,6 @@ std::string_view ErrorType(int status);
 http::Response ErrorResponse(int status, std::string_view message, std::string_view code = {});
 // As llama-server says it: 400 with type exceed_context_size_error and both numbers.
 http::Response ContextErrorResponse(std::int64_t prompt_tokens, std::int64_t context);
-// The JSON text of the error alone, for an event inside a stream that has begun.
-std::string ErrorText(int status, std::string_view message, std::string_view code = {});
 
 // True for a backend's complaint that the prompt is too long, in any of the ways they say it.
 bool IsContextOverflow(int status, std::string_view body);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace parallax::server::openai {
 namespace {
@@ -46,6 +47,13 @@ std::size_t SkipValue(std::string_view text, std::size_t at) {
   return at;
 }
 
+bool Is(const Member& member, std::string_view key) {
+  if (member.key.find('\\') == std::string_view::npos) return member.key == key;
+  const auto decoded = nlohmann::json::parse(fmt::format("\"{}\"", member.key), nullptr,
+                                             /*allow_exceptions=*/false);
+  return decoded.is_string() && decoded.get_ref<const std::string&>() == key;
+}
+
 }  // namespace
 
 std::size_t Depth(std::string_view text) {
@@ -85,7 +93,7 @@ std::vector<Member> Members(std::string_view object) {
 std::string WithMember(std::string_view object, std::string_view key, std::string_view value) {
   const std::vector<Member> members = Members(object);
   const auto found =
-      std::find_if(members.rbegin(), members.rend(), [&](const Member& m) { return m.key == key; });
+      std::find_if(members.rbegin(), members.rend(), [&](const Member& m) { return Is(m, key); });
   if (found != members.rend()) {
     const std::size_t begin = static_cast<std::size_t>(found->value.data() - object.data());
     return fmt::format("{}{}{}", object.substr(0, begin), value,

@@ -26,8 +26,9 @@ std::size_t Depth(std::string_view text);
 // The members of the outermost object, in order. `object` must be valid JSON and an object.
 std::vector<Member> Members(std::string_view object);
 
-// `object` with member `key` set to `value` (JSON text): the last member of that name is replaced,
-// or one is put in front. `object` must be valid JSON and an object; `key` needs no escapes.
+// `object` with member `key` set to `value` (JSON text): the last member of that name, however it
+// is escaped, is replaced, or one is put in front. `object` must be valid JSON and an object; `key`
+// needs no escapes.
 std::string WithMember(std::string_view object, std::string_view key, std::string_view value);
 
 }  // namespace parallax::server::openai

@@ -95,6 +95,7 @@ std::string_view Name(Endpoint endpoint) {
 Result<GenerationRequest> ParseRequest(Endpoint endpoint, std::string text) {
   GenerationRequest request;
   request.endpoint = endpoint;
+  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);  // a byte order mark is no JSON
   if (Depth(text) > kMaxDepth) {
     return MakeError(ErrorCode::kInvalidArgument, "the body nests deeper than {} levels",
                      kMaxDepth);
