@@ -108,6 +108,7 @@ Result<void> ReadServer(Table table, Config& config) {
   table.Read("api_key", config.api_key);
   table.ReadInteger("max_loaded", config.dispatcher.max_loaded, 0, 1024);
   table.ReadNumber("max_wait_s", config.dispatcher.max_wait_ms, 0, 86'400, 1000);
+  table.ReadNumber("load_limit_s", config.dispatcher.load_limit_ms, 1, 86'400, 1000);
   table.ReadNumber("drain_s", config.drain_ms, 0, 86'400, 1000);
   table.ReadInteger("body_bytes", config.limits.body_bytes, 1 << 10, 4 * kGiB);
   table.ReadInteger("header_bytes", config.limits.header_bytes, 1 << 10, 1 << 20);

@@ -119,7 +119,8 @@ std::string PrometheusText(const Dispatcher& dispatcher, const http::ServerCount
        [](const Dispatcher&, const BackendState& b) { return static_cast<double>(b.reuse_exact); }},
       {"breaker_open", "gauge", "1 while its circuit breaker is not closed.",
        [](const Dispatcher&, const BackendState& b) {
-         return b.breaker.consecutive_failures() > 0 && b.breaker.times_opened() > 0 ? 1.0 : 0.0;
+         // Open or half open, which is all the time tells: closed is closed at any time.
+         return b.breaker.State(/*now_ms=*/0) == router::BreakerState::kClosed ? 0.0 : 1.0;
        }},
       {"index_bytes", "gauge", "Memory of its part of the prefix index.",
        [](const Dispatcher& d, const BackendState& b) {
