@@ -10,11 +10,9 @@ constexpr std::size_t kHoldBytes = 64 << 10;
 
 }  // namespace
 
-Answer::Answer(openai::Endpoint endpoint, bool stream, bool strip_usage,
-               std::shared_ptr<http::Responder> responder)
+Answer::Answer(openai::Endpoint endpoint, bool stream, std::shared_ptr<http::Responder> responder)
     : endpoint_(endpoint),
       stream_(stream),
-      strip_usage_(strip_usage),
       responder_(std::move(responder)),
       aggregate_(endpoint) {}
 
@@ -36,7 +34,10 @@ void Answer::Event(std::string_view raw, const openai::ChunkFacts& facts,
     return;
   }
   if (facts.usage_only && strip_usage_) return;
-  if (committed_) return responder_->Write(raw);
+  if (committed_) {
+    told_error_ |= facts.error.has_value();
+    return responder_->Write(raw);
+  }
   held_ += raw;
   if (spoke_ || held_.size() > kHoldBytes) Commit();
 }
@@ -60,8 +61,11 @@ void Answer::Fail(http::Response response) {
     response.headers.insert(response.headers.end(), headers_.begin(), headers_.end());
     return responder_->Send(std::move(response));
   }
-  while (response.body.ends_with('\n')) response.body.pop_back();
-  responder_->Write("data: " + response.body + "\n\n");
+  if (!told_error_) {
+    // One line: an event's data has no room for the line ends of a pretty body.
+    std::erase_if(response.body, [](char c) { return c == '\n' || c == '\r'; });
+    responder_->Write("data: " + response.body + "\n\n");
+  }
   responder_->End();
 }
 

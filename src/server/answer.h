@@ -25,18 +25,20 @@ namespace parallax::server {
 
 class Answer {
  public:
-  Answer(openai::Endpoint endpoint, bool stream, bool strip_usage,
-         std::shared_ptr<http::Responder> responder);
+  Answer(openai::Endpoint endpoint, bool stream, std::shared_ptr<http::Responder> responder);
 
   // Headers that name backend and decision; they go out with the first byte.
   void SetHeaders(http::Headers headers) { headers_ = std::move(headers); }
+  // Whether the usage chunk was asked for by the router alone.
+  void StripUsage(bool strip) { strip_usage_ = strip; }
 
   void Event(std::string_view raw, const openai::ChunkFacts& facts, const nlohmann::json& chunk);
   // A backend answered with one JSON text although it was asked to stream.
   void Whole(std::string_view text);
   // The stream has ended in order.
   void Complete();
-  // Where nothing was sent yet: this answer. Inside a stream: its body as an event, then the end.
+  // Where nothing was sent yet: this answer. Inside a stream: its body as an event (unless the
+  // backend's own error was one already), then the end.
   void Fail(http::Response response);
   // Forgets what was held back: another backend starts over.
   void Restart();
@@ -52,13 +54,14 @@ class Answer {
   void Commit();
   openai::Endpoint endpoint_;
   bool stream_;
-  bool strip_usage_;
+  bool strip_usage_ = false;
   std::shared_ptr<http::Responder> responder_;
   http::Headers headers_;
   openai::Aggregate aggregate_;
   std::string held_;
   bool spoke_ = false;
   bool committed_ = false;
+  bool told_error_ = false;
 };
 
 }  // namespace parallax::server

@@ -101,7 +101,7 @@ Result<void> Dispatcher::Start() {
   PX_RETURN_IF_ERROR(router::CheckPolicy(options_.policy, models_, names));
   for (const auto& backend : backends_) {
     if (backend->backend->loadable() && options_.max_loaded == 0) {
-      backend->load_began_ms = loop_.NowMs();
+      backend->load_began_ms = backend->loading_since_ms = loop_.NowMs();
       backend->backend->Load();
     }
     if (backend->backend->loaded() || options_.max_loaded == 0) ProbeSoon(*backend, 0);
@@ -132,12 +132,16 @@ void Dispatcher::Route(openai::GenerationRequest request, const SubmitOptions& o
 
 Job* Dispatcher::Create(openai::GenerationRequest request, const SubmitOptions& options,
                         std::shared_ptr<http::Responder> responder) {
-  const bool strip_usage = request.stream && !request.include_usage;
-  auto job = std::make_unique<Job>(this, std::move(request), strip_usage, std::move(responder));
+  auto job = std::make_unique<Job>(this, std::move(request), std::move(responder));
   job->id = fmt::format("{}-{}", id_prefix_, ++last_id_);
   job->arrived_ms = loop_.NowMs();
   job->pinned = options.backend;
   job->max_tokens = ExpectedTokens(*job);
+  // A client may leave before there is a decision: its record says at least who it was.
+  job->decision.id = job->id;
+  job->decision.time_ms = loop_.WallMs();
+  job->decision.model = job->request.model;
+  job->decision.max_new_tokens = job->max_tokens;
   Job* raw = job.get();
   jobs_[job->id] = std::move(job);
   return raw;
@@ -207,8 +211,12 @@ void Dispatcher::CountPrompt(Job& job) {
 
 void Dispatcher::Counted(Job& job) {
   // An agent's next turn is here before the last answer's tokens are: it waits for what will be
-  // in the cache, as long as it would have waited for its own tokens.
-  if (answers_pending_ > 0 && loop_.NowMs() - job.arrived_ms < kCountingMs) {
+  // in the cache, as long as it would have waited for its own tokens. Answers that end after it
+  // was counted cannot be what it goes on from.
+  if (job.awaited_answer == 0) job.awaited_answer = last_answer_;
+  const bool awaits = !answers_pending_.empty() && *answers_pending_.begin() <= job.awaited_answer;
+  if (awaits && loop_.NowMs() - job.arrived_ms < kCountingMs) {
+    job.counts_awaited = 0;
     if (job.timer == 0) {
       job.timer = loop_.After(kCountingMs, [this, id = job.id] {
         if (Job* late = FindJob(id)) {
@@ -327,16 +335,18 @@ void Dispatcher::Decide(Job& job) {
   request.no_cache = !job.request.cache_prompt;
   request.pinned = job.pinned;
 
-  const double before = loop_.NowMs();
-  job.decision = router::Decide(request, snapshot, index_, models_, options_.policy, ties_);
-  metrics_.decide_us.Add((loop_.NowMs() - before) * 1000);
   if (job.decide_only) {
+    router::TieState ties = ties_;  // a question changes nothing
+    job.decision = router::Decide(request, snapshot, index_, models_, options_.policy, ties);
     http::Headers headers = DecisionHeaders(job.decision);
     headers.emplace_back("Content-Type", "application/json");
     job.answer.responder().Send({200, std::move(headers), router::ToJson(job.decision) + "\n"});
     jobs_.erase(job.id);
     return;
   }
+  const double before = loop_.NowMs();
+  job.decision = router::Decide(request, snapshot, index_, models_, options_.policy, ties_);
+  metrics_.decide_us.Add((loop_.NowMs() - before) * 1000);
   ++metrics_.decisions[std::string(router::Name(job.decision.status))];
   job.answer.SetHeaders(DecisionHeaders(job.decision));
   if (job.decision.status != router::DecisionStatus::kRouted || !job.decision.chosen) {
@@ -382,15 +392,17 @@ void Dispatcher::Refuse(Job& job) {
           "deadline");
       break;
     default:
-      response =
-          job.last_failure.empty()
-              ? openai::ErrorResponse(
-                    503, fmt::format("no backend can take this request ({})", Reasons(decision)),
-                    "no_backend")
-              : openai::ErrorResponse(502, job.last_failure, "backend_failed");
+      if (job.last_response) {
+        response = *std::move(job.last_response);  // nobody else: what the last one said
+        break;
+      }
+      response = openai::ErrorResponse(
+          503, fmt::format("no backend can take this request ({})", Reasons(decision)),
+          "no_backend");
       response.headers.emplace_back("Retry-After", "1");
   }
-  job.decision.outcome.error = std::string(router::Name(decision.status));
+  job.decision.outcome.error =
+      job.last_failure.empty() ? std::string(router::Name(decision.status)) : job.last_failure;
   ++metrics_.answers[response.status];
   job.answer.Fail(std::move(response));
   Close(job);
@@ -405,8 +417,28 @@ void Dispatcher::Enqueue(Job& job) {
   records_.Add(job.decision);
   BackendState& backend = *backends_[job.backend];
   backend.queued.push_back(&job);
+  if (job.request.timeout_ms) {
+    const double left = *job.request.timeout_ms - (loop_.NowMs() - job.arrived_ms);
+    job.timer = loop_.After(left, [this, id = job.id] {
+      if (Job* late = FindJob(id)) OnTimeout(*late);
+    });
+  }
   PlanLoads();
   Pump(backend);
+}
+
+// What waits for a backend that cannot take it now may be better off elsewhere, or gets told.
+void Dispatcher::Requeue(BackendState& backend) {
+  std::vector<std::string> waiting;
+  for (const Job* job : backend.queued) waiting.push_back(job->id);
+  backend.queued.clear();
+  for (const std::string& id : waiting) {
+    if (Job* job = FindJob(id)) {
+      loop_.CancelTimer(std::exchange(job->timer, 0));
+      job->state = Job::State::kCounting;
+      Decide(*job);
+    }
+  }
 }
 
 // The client is gone: nothing but this request may notice.
@@ -425,7 +457,7 @@ void Dispatcher::Cancel(const std::string& id) {
       std::erase(backends_[job->backend]->queued, job);
     }
     Close(*job);
-    return PlanLoads();
+    return PumpAll();  // a unit marked for its sake alone may go on
   }
   BackendState& backend = *backends_[job->backend];
   ++metrics_.cancelled;
@@ -493,11 +525,18 @@ void Dispatcher::Shutdown(std::function<void()> done) {
   const auto one_less = [left, done = std::move(done)] {
     if (--*left == 0) done();
   };
+  loop_.CancelTimer(std::exchange(plan_timer_, 0));
   for (const auto& backend : backends_) {
     loop_.CancelTimer(std::exchange(backend->probe_timer, 0));
-    if (!backend->backend->loadable() || !backend->backend->loaded()) continue;
-    ++*left;
-    backend->backend->Unload(one_less);
+    loop_.CancelTimer(std::exchange(backend->pump_timer, 0));
+    if (!backend->backend->loadable()) continue;
+    if (backend->unloading) {
+      ++*left;
+      backend->on_unloaded = one_less;
+    } else if (backend->backend->loaded()) {
+      ++*left;
+      backend->backend->Unload(one_less);
+    }
   }
   loop_.Post(one_less);
 }

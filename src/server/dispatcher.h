@@ -23,6 +23,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,11 +49,11 @@ namespace parallax::server {
 inline constexpr std::string_view kAnyModel = "auto";
 
 struct BackendSettings {
-  std::string name;
+  std::string name = {};
   router::BackendKind kind = router::BackendKind::kOpenAi;
-  std::vector<std::string> models;  // names it answers to beside those it tells of itself
-  std::int64_t context = 0;         // 0: what it tells
-  int slots = 0;                    // 0: what it tells, else 1
+  std::vector<std::string> models = {};  // names it answers to beside those it tells of itself
+  std::int64_t context = 0;              // 0: what it tells
+  int slots = 0;                         // 0: what it tells, else 1
   bool single_flight = false;
   bool preemptible_prefill = true;
   double sharing = router::kDefaultSharing;
@@ -74,13 +75,14 @@ struct DispatcherOptions {
   int max_tries = 3;                      // backends that one request is sent to
   int max_loaded = 0;                     // loadable backends in memory at once; 0: all
   double max_wait_ms = 15'000;            // see router/swap_planner.h
+  double load_limit_ms = 600'000;         // a backend that loads for longer counts as down
   double probe_ready_ms = 5'000;
   double probe_other_ms = 500;
 };
 
 // What a client may say beside its request's body.
 struct SubmitOptions {
-  std::string backend;  // only this one may answer
+  std::string backend = {};  // only this one may answer
 };
 
 class Dispatcher {
@@ -129,18 +131,24 @@ class Dispatcher {
   void Decide(Job& job);
   void Refuse(Job& job);
   void Enqueue(Job& job);
+  void Requeue(BackendState& backend);
   void Cancel(const std::string& id);
 
   // What happens to a job that was sent; running.cc.
   void Pump(BackendState& backend);
   void PumpAll();
+  void DropGhosts(BackendState& backend);
   void Send(BackendState& backend, Job& job);
   void OnEvent(Job& job, std::string_view raw, std::string_view data);
   void OnEnd(Job& job, const CallEnd& end);
+  void OnStreamError(Job& job);
+  void WatchSilence(Job& job);
   void OnTimeout(Job& job);
   void Failed(Job& job, router::BackendOutcome outcome, const http::Response& response,
               const std::string& why, bool may_retry);
   void Retry(Job& job, const std::string& why);
+  void GiveUp(Job& job, const http::Response& response, const std::string& why);
+  http::Response Overflow(const Job& job) const;
   void Release(Job& job, bool busy_until_prefill_ends);
   void Close(Job& job);
 
@@ -149,7 +157,7 @@ class Dispatcher {
   void Learn(const Job& job);
   void LearnLatency(const Job& job, BackendState& backend);
   void LearnCache(const Job& job, BackendState& backend);
-  void AnswerCounted();
+  void AnswerCounted(std::uint64_t answer);
 
   // Health and memory of the backends; supervision.cc.
   void ProbeSoon(BackendState& backend, double delay_ms);
@@ -177,7 +185,8 @@ class Dispatcher {
   Metrics metrics_;
   std::uint64_t last_id_ = 0;
   std::string id_prefix_;
-  int answers_pending_ = 0;                    // answers whose tokens are being asked for
+  std::uint64_t last_answer_ = 0;
+  std::set<std::uint64_t> answers_pending_;    // answers whose tokens are being asked for
   std::vector<std::string> awaiting_answers_;  // requests that wait for them
   double mean_answer_tokens_ = 0;  // of requests whose client gave no budget; 0: none seen
   TimerId plan_timer_ = 0;

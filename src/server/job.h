@@ -5,7 +5,9 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,11 +35,11 @@ struct CountedPrompt {
 struct Job final : CallSink {
   enum class State : unsigned char { kCounting, kQueued, kRunning };
 
-  Job(Dispatcher* dispatcher, openai::GenerationRequest r, bool strip_usage,
+  Job(Dispatcher* dispatcher, openai::GenerationRequest r,
       std::shared_ptr<http::Responder> responder)
       : owner(dispatcher),
         request(std::move(r)),
-        answer(request.endpoint, request.stream, strip_usage, std::move(responder)) {}
+        answer(request.endpoint, request.stream, std::move(responder)) {}
   void OnEvent(std::string_view raw, std::string_view data) override;
   void OnEnd(const CallEnd& end) override;
 
@@ -55,9 +57,12 @@ struct Job final : CallSink {
   std::string prompt_text;  // of PromptText
   std::vector<CountedPrompt> prompts;
   int counts_awaited = 0;
+  std::uint64_t awaited_answer = 0;  // the last answer that had ended when its tokens were counted
   router::Decision decision;
   std::vector<std::size_t> tried;  // backends that failed this request
   std::string last_failure;
+  std::optional<http::Response>
+      last_response;  // what its client gets where nobody else can take it
 
   // While it is queued or runs.
   std::size_t backend = 0;
@@ -74,9 +79,9 @@ struct Job final : CallSink {
   bool paused = false;
   std::string text;  // of choice 0
   std::string finish_reason;
+  bool done = false;  // "[DONE]" came
   openai::Report report;
-  std::string stream_error;  // the backend's own error inside its stream
-  int stream_error_status = 0;
+  std::optional<nlohmann::json> stream_error;  // the backend's own error inside its stream
 };
 
 // A request that is gone while the device still works on its prefill.
@@ -98,6 +103,8 @@ struct BackendState {
   TimerId probe_timer = 0;
   TimerId pump_timer = 0;
   bool probing = false;
+  std::uint64_t epoch = 0;      // of its place in memory: a probe from an earlier one says nothing
+  double loading_since_ms = 0;  // 0: it does not load
 
   std::vector<Job*> running;
   std::deque<Job*> queued;
@@ -106,6 +113,7 @@ struct BackendState {
   // Loading and unloading.
   bool marked = false;
   bool unloading = false;
+  std::function<void()> on_unloaded;  // for Shutdown, where unloading had begun before
   double loaded_ms = 0;
   double load_began_ms = 0;
   double load_ms = 0;  // as last seen

@@ -123,6 +123,9 @@ void Dispatcher::LearnCache(const Job& job, BackendState& backend) {
         verdict == router::ReportVerdict::kUnexplained) {
       ++metrics_.prefix_mispredict;
     }
+    // In doubt until a report confirms it: storing it again with its answer would say that it is
+    // believed.
+    if (verdict == router::ReportVerdict::kUnexplained) return;
   } else {
     index_.Insert(id, symbols, symbols.size());
   }
@@ -136,12 +139,13 @@ void Dispatcher::LearnCache(const Job& job, BackendState& backend) {
     return;
   }
   const std::int64_t generated = job.report.completion_tokens;
-  ++answers_pending_;
+  answers_pending_.insert(++last_answer_);
   backend.backend->CountAnswerTokens(
       job.request, job.text,
-      [this, alive = alive_, id, all = prompt.symbols, generated](Result<Tokens> answer) mutable {
+      [this, alive = alive_, id, all = prompt.symbols, generated,
+       number = last_answer_](Result<Tokens> answer) mutable {
         if (!*alive) return;
-        if (!answer.ok()) return AnswerCounted();
+        if (!answer.ok()) return AnswerCounted(number);
         const std::size_t prompt_size = all.size();
         all.insert(all.end(), answer->begin(), answer->end());
         if (generated >= 0) {
@@ -150,12 +154,12 @@ void Dispatcher::LearnCache(const Job& job, BackendState& backend) {
           if (all.size() > most) all.resize(most);
         }
         index_.Insert(id, all, prompt_size);
-        AnswerCounted();
+        AnswerCounted(number);
       });
 }
 
-void Dispatcher::AnswerCounted() {
-  if (--answers_pending_ > 0) return;
+void Dispatcher::AnswerCounted(std::uint64_t answer) {
+  answers_pending_.erase(answer);
   for (const std::string& waiting : std::exchange(awaiting_answers_, {})) {
     if (Job* job = FindJob(waiting)) Counted(*job);
   }

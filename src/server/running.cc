@@ -40,14 +40,20 @@ int StatusOf(const nlohmann::json& error) {
 }  // namespace
 
 void Dispatcher::PumpAll() {
+  for (const auto& backend : backends_) DropGhosts(*backend);
   PlanLoads();
   for (const auto& backend : backends_) Pump(*backend);
+}
+
+void Dispatcher::DropGhosts(BackendState& backend) {
+  std::erase_if(backend.ghosts,
+                [&](const Ghost& ghost) { return ghost.until_ms <= loop_.NowMs(); });
 }
 
 // Starts what the backend has room for, in order of arrival.
 void Dispatcher::Pump(BackendState& backend) {
   const double now = loop_.NowMs();
-  std::erase_if(backend.ghosts, [&](const Ghost& ghost) { return ghost.until_ms <= now; });
+  DropGhosts(backend);
   while (!backend.queued.empty() && backend.health == Health::kReady && backend.backend->loaded() &&
          !backend.marked && !backend.unloading && backend.breaker.Allows(now) &&
          backend.busy() < backend.slots()) {
@@ -56,21 +62,23 @@ void Dispatcher::Pump(BackendState& backend) {
     Send(backend, *job);
   }
   loop_.CancelTimer(std::exchange(backend.pump_timer, 0));
-  if (backend.queued.empty()) return;
-  double wait = -1;
+  if (backend.queued.empty() && !backend.marked) return;
+  // When something that nobody tells of makes room: a device's prefill ends, a breaker lets a trial
+  // through. A trial under way tells of its end.
+  double wait = backend.breaker.RetryInMs(now);
   for (const Ghost& ghost : backend.ghosts) {
-    wait = wait < 0 ? ghost.until_ms - now : std::min(wait, ghost.until_ms - now);
+    wait = wait > 0 ? std::min(wait, ghost.until_ms - now) : ghost.until_ms - now;
   }
-  if (!backend.breaker.Allows(now)) wait = std::max(backend.breaker.RetryInMs(now), 1.0);
-  if (wait < 0) return;
+  if (!(wait > 0)) return;
   backend.pump_timer = loop_.After(wait, [this, &backend] {
     backend.pump_timer = 0;
-    Pump(backend);
+    PumpAll();
   });
 }
 
 void Dispatcher::Send(BackendState& backend, Job& job) {
   const double now = loop_.NowMs();
+  loop_.CancelTimer(std::exchange(job.timer, 0));
   for (Job* other : backend.running) other->had_company = true;
   job.had_company = backend.busy() > 0;
   job.state = Job::State::kRunning;
@@ -79,6 +87,7 @@ void Dispatcher::Send(BackendState& backend, Job& job) {
   job.deltas = 0;
   job.text.clear();
   job.finish_reason.clear();
+  job.done = false;
   job.report = {};
   job.predicted_reuse = PredictReuse(job, backend);
   job.decision.outcome.predicted_reuse = job.predicted_reuse;
@@ -88,6 +97,7 @@ void Dispatcher::Send(BackendState& backend, Job& job) {
   backend.breaker.OnDispatch(now);
   metrics_.queue_ms.Add(now - job.counted_ms);
   const bool ask_usage = !job.request.stream || backend.backend->wants_usage_option();
+  job.answer.StripUsage(ask_usage && !job.request.include_usage);
   Call call;
   call.endpoint = job.request.endpoint;
   call.text = openai::UpstreamText(job.request, ask_usage);
@@ -118,6 +128,7 @@ void Dispatcher::OnEvent(Job& job, std::string_view raw, std::string_view data) 
     job.text += facts.text;
   }
   if (!facts.finish_reason.empty()) job.finish_reason = facts.finish_reason;
+  job.done |= facts.done;
   const openai::Report& told = facts.report;
   const auto keep = [](auto& have, auto value) {
     if (value >= 0) have = value;
@@ -127,19 +138,12 @@ void Dispatcher::OnEvent(Job& job, std::string_view raw, std::string_view data) 
   keep(job.report.completion_tokens, told.completion_tokens);
   keep(job.report.prefill_ms, told.prefill_ms);
   keep(job.report.decode_ms, told.decode_ms);
-  if (facts.error) {
-    job.stream_error = MessageOf(*facts.error);
-    job.stream_error_status = StatusOf(*facts.error);
-    if (!job.answer.committed()) return;  // it can still become a status of its own
-  }
-  job.answer.Event(raw, facts, chunk);
+  if (facts.error) job.stream_error = facts.error;
+  // Before the client has seen anything an error can still become a status of its own.
+  if (!facts.error || job.answer.committed()) job.answer.Event(raw, facts, chunk);
 
-  if (job.first_delta_ms > 0) {
-    loop_.CancelTimer(job.timer);
-    job.timer = loop_.After(options_.silence_ms, [this, id = job.id] {
-      if (Job* late = FindJob(id)) OnTimeout(*late);
-    });
-  }
+  // Comments keep the connection alive; they do not say that the answer gets on.
+  if (job.first_delta_ms > 0 && !data.empty() && !job.paused) WatchSilence(job);
   if (!job.paused && job.answer.stream() && job.answer.responder().pending_bytes() > kPauseBytes) {
     job.paused = job.was_paused = true;
     loop_.CancelTimer(std::exchange(job.timer, 0));  // the client's time, not the backend's
@@ -148,9 +152,36 @@ void Dispatcher::OnEvent(Job& job, std::string_view raw, std::string_view data) 
       Job* drained = *alive ? FindJob(id) : nullptr;
       if (drained == nullptr || !drained->paused) return;
       drained->paused = false;
+      WatchSilence(*drained);
       backends_[drained->backend]->backend->Resume(drained->call);
     });
   }
+}
+
+void Dispatcher::WatchSilence(Job& job) {
+  loop_.CancelTimer(job.timer);
+  job.timer = loop_.After(options_.silence_ms, [this, id = job.id] {
+    if (Job* late = FindJob(id)) OnTimeout(*late);
+  });
+}
+
+// The backend said in its stream that it cannot go on.
+void Dispatcher::OnStreamError(Job& job) {
+  const std::string message = MessageOf(*job.stream_error);
+  const int status = StatusOf(*job.stream_error);
+  const std::string text =
+      job.stream_error->dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  if (openai::IsContextOverflow(500, text)) {
+    return Failed(job, BackendOutcome::kContextOverflow, Overflow(job), message, false);
+  }
+  const bool client = status < 500;
+  Failed(job, client ? BackendOutcome::kClientError : BackendOutcome::kDiedMidStream,
+         openai::ErrorResponse(status, message), message, !client);
+}
+
+http::Response Dispatcher::Overflow(const Job& job) const {
+  return openai::ContextErrorResponse(job.decision.candidates[job.backend].workload.prompt_tokens,
+                                      backends_[job.backend]->context());
 }
 
 void Dispatcher::OnEnd(Job& job, const CallEnd& end) {
@@ -159,25 +190,13 @@ void Dispatcher::OnEnd(Job& job, const CallEnd& end) {
     const std::string message = fmt::format("backend '{}': {}", name, why);
     Failed(job, outcome, openai::ErrorResponse(status, message, "backend_failed"), message, true);
   };
+  if (job.stream_error) return OnStreamError(job);
   switch (end.kind) {
     case CallEnd::Kind::kComplete: {
-      if (!job.stream_error.empty()) {
-        if (openai::IsContextOverflow(500, job.stream_error)) {
-          return Failed(job, BackendOutcome::kContextOverflow,
-                        openai::ContextErrorResponse(
-                            job.decision.candidates[job.backend].workload.prompt_tokens,
-                            backends_[job.backend]->context()),
-                        job.stream_error, false);
-        }
-        const bool client = job.stream_error_status < 500;
-        return Failed(job, client ? BackendOutcome::kClientError : BackendOutcome::kDiedMidStream,
-                      openai::ErrorResponse(job.stream_error_status, job.stream_error),
-                      job.stream_error, !client);
-      }
       if (!job.answer.spoke()) {
         return failed(BackendOutcome::kGarbage, 502, "its stream ended without an answer");
       }
-      if (job.finish_reason.empty()) {
+      if (job.finish_reason.empty() && !job.done) {
         return failed(BackendOutcome::kDiedMidStream, 502,
                       "its stream ended before the answer did");
       }
@@ -198,10 +217,7 @@ void Dispatcher::OnEnd(Job& job, const CallEnd& end) {
     }
     case CallEnd::Kind::kRefused: {
       if (openai::IsContextOverflow(end.status, end.text)) {
-        return Failed(job, BackendOutcome::kContextOverflow,
-                      openai::ContextErrorResponse(
-                          job.decision.candidates[job.backend].workload.prompt_tokens,
-                          backends_[job.backend]->context()),
+        return Failed(job, BackendOutcome::kContextOverflow, Overflow(job),
                       "the context is too small", false);
       }
       const bool busy = end.status == 429 || end.status == 503;
@@ -248,13 +264,18 @@ void Dispatcher::OnEnd(Job& job, const CallEnd& end) {
 void Dispatcher::OnTimeout(Job& job) {
   job.timer = 0;
   BackendState& backend = *backends_[job.backend];
+  if (job.state == Job::State::kQueued) {
+    std::erase(backend.queued, &job);
+    const std::string why = fmt::format("the request's timeout of {:.1f} s passed in the queue",
+                                        *job.request.timeout_ms / 1000);
+    return Failed(job, BackendOutcome::kClientError, openai::ErrorResponse(504, why, "deadline"),
+                  why, false);
+  }
   backend.backend->Abort(job.call);
-  const std::string message =
-      fmt::format("backend '{}': no {} within {:.0f} s", backend.name,
-                  job.first_delta_ms > 0 ? "further event" : "answer",
-                  (loop_.NowMs() -
-                   (job.first_delta_ms > 0 ? loop_.NowMs() - options_.silence_ms : job.sent_ms)) /
-                      1000);
+  const bool spoke = job.first_delta_ms > 0;
+  const std::string message = fmt::format(
+      "backend '{}': no {} within {:.1f} s", backend.name, spoke ? "further event" : "answer",
+      (spoke ? options_.silence_ms : loop_.NowMs() - job.sent_ms) / 1000);
   Failed(job, BackendOutcome::kTimeout, openai::ErrorResponse(504, message, "backend_timeout"),
          message, true);
 }
@@ -265,12 +286,14 @@ void Dispatcher::Failed(Job& job, BackendOutcome outcome, const http::Response& 
   loop_.CancelTimer(std::exchange(job.timer, 0));
   if (job.state == Job::State::kRunning) {
     BackendState& backend = *backends_[job.backend];
+    bool opened = false;
     const bool was_closed = backend.breaker.State(loop_.NowMs()) == router::BreakerState::kClosed;
     backend.breaker.OnOutcome(outcome, loop_.NowMs());
     if (router::IsFailure(outcome)) {
       ++backend.failed;
       ProbeSoon(backend, 0);
-      if (was_closed && backend.breaker.State(loop_.NowMs()) != router::BreakerState::kClosed) {
+      opened = backend.breaker.State(loop_.NowMs()) == router::BreakerState::kOpen;
+      if (was_closed && opened) {
         Say(Severity::kWarning, "breaker_open",
             fmt::format("backend '{}' keeps failing: it gets no requests for {:.0f} ms ({})",
                         backend.name, backend.breaker.RetryInMs(loop_.NowMs()), why),
@@ -280,15 +303,23 @@ void Dispatcher::Failed(Job& job, BackendOutcome outcome, const http::Response& 
     Release(job, false);
     if (may_retry && !job.answer.committed() && !stopping_ &&
         static_cast<int>(job.tried.size()) + 1 < options_.max_tries) {
+      job.last_response = response;
       Retry(job, why);
-      return PumpAll();
+    } else {
+      GiveUp(job, response, why);
     }
+    if (opened) Requeue(backend);
+    return PumpAll();
   }
+  GiveUp(job, response, why);
+  PumpAll();
+}
+
+void Dispatcher::GiveUp(Job& job, const http::Response& response, const std::string& why) {
   job.decision.outcome.error = why;
   ++metrics_.answers[response.status];
   job.answer.Fail(response);
   Close(job);
-  PumpAll();
 }
 
 void Dispatcher::Retry(Job& job, const std::string& why) {
@@ -297,7 +328,7 @@ void Dispatcher::Retry(Job& job, const std::string& why) {
       {{"id", job.id}});
   job.tried.push_back(job.backend);
   job.last_failure = why;
-  job.stream_error.clear();
+  job.stream_error.reset();
   job.answer.Restart();
   job.state = Job::State::kCounting;
   Decide(job);

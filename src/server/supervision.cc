@@ -18,22 +18,37 @@ void Dispatcher::ProbeSoon(BackendState& backend, double delay_ms) {
     if (backend.probing) return;
     if (!backend.backend->loaded() && options_.max_loaded > 0) return;
     backend.probing = true;
-    backend.backend->Probe([this, alive = alive_, &backend](const ProbeResult& result) {
-      if (!*alive) return;
-      backend.probing = false;
-      Probed(backend, result);
-    });
+    backend.backend->Probe(
+        [this, alive = alive_, epoch = backend.epoch, &backend](const ProbeResult& result) {
+          if (!*alive || epoch != backend.epoch) return;
+          backend.probing = false;
+          Probed(backend, result);
+        });
   });
 }
 
-void Dispatcher::Probed(BackendState& backend, const ProbeResult& result) {
+void Dispatcher::Probed(BackendState& backend, const ProbeResult& told) {
   if (stopping_) return;
   const Health before = backend.health;
   const auto id = static_cast<router::BackendId>(backend.index);
+  ProbeResult result = told;
+  // Requests wait for a backend that loads: not for ever.
+  if (result.health != Health::kLoading) {
+    backend.loading_since_ms = 0;
+  } else if (backend.loading_since_ms == 0) {
+    backend.loading_since_ms = loop_.NowMs();
+  } else if (loop_.NowMs() - backend.loading_since_ms > options_.load_limit_ms) {
+    result.health = Health::kDown;
+    result.why = fmt::format("it has been loading for over {:.0f} s ({})",
+                             options_.load_limit_ms / 1000, told.why);
+  }
   backend.health = result.health;
   backend.why = result.why;
   if (result.health == Health::kReady) {
-    const bool restarted = !backend.facts.boot.empty() && backend.facts.boot != result.facts.boot;
+    // Another tokenizer or template is another model: what is cached is not of its tokens.
+    const bool restarted =
+        !backend.facts.boot.empty() && (backend.facts.boot != result.facts.boot ||
+                                        backend.facts.identity != result.facts.identity);
     if (restarted) index_.Clear(id);
     const bool tokens_changed = backend.facts.identity.empty() != result.facts.identity.empty();
     backend.facts = result.facts;
@@ -59,18 +74,7 @@ void Dispatcher::Probed(BackendState& backend, const ProbeResult& result) {
   }
   ProbeSoon(backend,
             result.health == Health::kReady ? options_.probe_ready_ms : options_.probe_other_ms);
-  if (result.health == Health::kDown) {
-    // What waits for it may be better off elsewhere, or gets told.
-    std::vector<std::string> waiting;
-    for (const Job* job : backend.queued) waiting.push_back(job->id);
-    backend.queued.clear();
-    for (const std::string& job_id : waiting) {
-      if (Job* job = FindJob(job_id)) {
-        job->state = Job::State::kCounting;
-        Decide(*job);
-      }
-    }
-  }
+  if (result.health == Health::kDown) Requeue(backend);
   PumpAll();
 }
 
@@ -87,10 +91,11 @@ void Dispatcher::PlanLoads() {
     router::SwapUnit unit;
     unit.name = backend->name;
     unit.models = {backend->name};  // where a request goes is decided already
-    unit.state = backend->unloading                  ? router::UnitState::kUnloading
-                 : !backend->backend->loaded()       ? router::UnitState::kUnloaded
-                 : backend->health == Health::kReady ? router::UnitState::kLoaded
-                                                     : router::UnitState::kLoading;
+    // One that is down has a place that others may need: it counts as loaded, and idle.
+    unit.state = backend->unloading                    ? router::UnitState::kUnloading
+                 : !backend->backend->loaded()         ? router::UnitState::kUnloaded
+                 : backend->health == Health::kLoading ? router::UnitState::kLoading
+                                                       : router::UnitState::kLoaded;
     unit.marked = backend->marked;
     unit.running = backend->busy();
     unit.slots = backend->slots();
@@ -111,9 +116,13 @@ void Dispatcher::PlanLoads() {
       router::PlanSwaps({.max_loaded = options_.max_loaded, .max_wait_ms = options_.max_wait_ms},
                         units, requests, now);
   for (const std::size_t unit : plan.marks) states[unit]->marked = true;
+  for (const std::size_t unit : plan.unmarks) states[unit]->marked = false;
   for (const std::size_t unit : plan.unloads) {
     BackendState* backend = states[unit];
     backend->unloading = true;
+    ++backend->epoch;
+    backend->probing = false;
+    loop_.CancelTimer(std::exchange(backend->probe_timer, 0));
     Say(Severity::kInfo, "unload", fmt::format("backend '{}' is unloaded", backend->name),
         {{"backend", backend->name}});
     backend->backend->Unload([this, alive = alive_, backend] {
@@ -123,12 +132,15 @@ void Dispatcher::PlanLoads() {
       backend->health = Health::kLoading;
       backend->why = "not in memory";
       index_.Clear(static_cast<router::BackendId>(backend->index));
+      if (const auto unloaded = std::exchange(backend->on_unloaded, nullptr)) unloaded();
       PumpAll();
     });
   }
   for (const router::SwapPlan::Load& load : plan.loads) {
     BackendState* backend = states[load.unit];
-    backend->load_began_ms = now;
+    backend->load_began_ms = backend->loading_since_ms = now;
+    ++backend->epoch;
+    backend->probing = false;
     backend->health = Health::kLoading;
     backend->why = "it loads its model";
     Say(Severity::kInfo, "load", fmt::format("backend '{}' is loaded", backend->name),
