@@ -140,7 +140,9 @@ void AddRunCommand(CLI::App* app, int* exit_code) {
   CLI::App* command = app->add_subcommand("run", "Compute a model's outputs");
   AddModelOptions(command, &args->model);
   AddInputOptions(command, &args->inputs, NotGiven::kRefuseUnlessRandom);
-  command->add_option("--outputs", args->outputs, "Write the outputs to an .npz file, by name")
+  command
+      ->add_option("--outputs", args->outputs,
+                   "Write the outputs to an .npz file, by name (a link is followed)")
       ->type_name("FILE.npz")
       ->check([](const std::string& path) {
         return path.ends_with(".npz") ? "" : "'" + path + "' should end in .npz, which it will be";

@@ -3,6 +3,7 @@
 usage: cli_test.py PARALLAX_BINARY
 """
 
+import io
 import json
 import os
 import pathlib
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import zipfile
 
 import numpy as np
 import onnx
@@ -135,7 +137,6 @@ class CommandLine(unittest.TestCase):
 
     def test_a_bomb_is_not_inflated(self):
         # 4 GB of zeros behind a header that says 12 bytes, then one that says 4 GB.
-        import zipfile
         for shape in ((1, 3), (1, 1 << 30)):
             header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
             with zipfile.ZipFile(self.path / "bomb.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
@@ -148,8 +149,6 @@ class CommandLine(unittest.TestCase):
             self.refused(result, "wants 12 bytes" if shape == (1, 3) else "wanted f32[batch,3], found f32[1,1073741824]")
 
     def test_two_arrays_of_one_name(self):
-        import io
-        import zipfile
         with zipfile.ZipFile(self.path / "two.npz", "w") as archive:
             for name in ("x.npy", "x"):
                 array = io.BytesIO()
