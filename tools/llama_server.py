@@ -43,6 +43,7 @@ def main():
     params.swa_full = options.swa_full
     params.endpoint_metrics = options.metrics
     params.endpoint_slots = options.slots
+    params.use_jinja = True  # the model's own chat template; without it tools are ignored
     if options.alias:
         params.model_alias = {options.alias}
     server = xllamacpp.Server(params)

@@ -3,7 +3,7 @@
 # By what needs them. The program itself needs `build` only; its CMake lists the tests too.
 packages_build="cmake ninja-build ccache g++ pkg-config libhwy-dev libprotobuf-dev protobuf-compiler
   libonnx-dev nlohmann-json3-dev libtomlplusplus-dev libcli11-dev libfmt-dev libzip-dev libboost-dev"
-packages_test="libgtest-dev libgmock-dev libonnx-testdata"
+packages_test="curl libgtest-dev libgmock-dev libonnx-testdata"
 packages_python="python3 python3-venv"
 packages_demo="espeak-ng fonts-dejavu-core"
 packages_check="git python3 clang-format"

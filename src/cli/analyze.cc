@@ -171,7 +171,7 @@ void PrintValues(const Analysis& a) {
   std::vector<std::string> names = g.output_names;
   for (ValueId v : g.inputs) names.push_back(g.value(v).name);
   const int width = ColumnWidth(28, names);
-  fmt::print("inputs\n");
+  Print("inputs\n");
   for (size_t i = 0; i < g.inputs.size(); ++i) {
     const Value& v = g.value(g.inputs[i]);
     std::string line = fmt::format("  {:<{}} {}", v.name, width, ToString(v.type, m.symbols));
@@ -179,35 +179,35 @@ void PrintValues(const Analysis& a) {
     if (!a.input_types.empty() && !v.type.is_static()) {
       line += fmt::format("  counted as {}", ToString(a.input_types[i], m.symbols));
     }
-    fmt::print("{}\n", line);
+    Print("{}\n", line);
   }
-  fmt::print("outputs\n");
+  Print("outputs\n");
   for (size_t i = 0; i < g.outputs.size(); ++i) {
-    fmt::print("  {:<{}} {}\n", g.output_names[i], width, ToString(m.output_types[i], m.symbols));
+    Print("  {:<{}} {}\n", g.output_names[i], width, ToString(m.output_types[i], m.symbols));
   }
   if (const std::vector<std::string> symbols = SymbolNames(m); !symbols.empty()) {
-    fmt::print("symbolic dimensions  {}\n", fmt::join(symbols, ", "));
+    Print("symbolic dimensions  {}\n", fmt::join(symbols, ", "));
   }
 }
 
-void Print(const AnalyzeArguments& args, const Analysis& a) {
+void PrintAnalysis(const AnalyzeArguments& args, const Analysis& a) {
   const Model& m = a.model;
-  fmt::print("{}  {}\n", args.model.path, HumanBytes(static_cast<double>(m.file_bytes)));
+  Print("{}  {}\n", args.model.path, HumanBytes(static_cast<double>(m.file_bytes)));
   std::string opsets;
   for (const auto& [domain, version] : m.opsets) {
     opsets += fmt::format(" {}:{}", domain.empty() ? "ai.onnx" : domain, version);
   }
-  fmt::print("IR {}, opset{}{}\n\n", m.ir_version, opsets,
-             m.producer.empty() ? "" : ", by " + m.producer);
+  Print("IR {}, opset{}{}\n\n", m.ir_version, opsets,
+        m.producer.empty() ? "" : ", by " + m.producer);
   PrintValues(a);
-  fmt::print("\nparameters  {} ({})\n", HumanCount(static_cast<double>(a.parameters)),
-             HumanBytes(static_cast<double>(a.parameter_bytes)));
+  Print("\nparameters  {} ({})\n", HumanCount(static_cast<double>(a.parameters)),
+        HumanBytes(static_cast<double>(a.parameter_bytes)));
   if (a.cost_note.empty()) {
-    fmt::print("work        {} (a multiply-add counts 2), {} read and written{}\n",
-               HumanCount(a.cost.flops, "FLOPs"), HumanBytes(a.cost.bytes), CostCaveats(a.cost));
-    fmt::print("nodes       {}, {} after folding\n", a.nodes, a.nodes_after_passes);
+    Print("work        {} (a multiply-add counts 2), {} read and written{}\n",
+          HumanCount(a.cost.flops, "FLOPs"), HumanBytes(a.cost.bytes), CostCaveats(a.cost));
+    Print("nodes       {}, {} after folding\n", a.nodes, a.nodes_after_passes);
   } else {
-    fmt::print("work        {}\nnodes       {}\n", a.cost_note, a.nodes);
+    Print("work        {}\nnodes       {}\n", a.cost_note, a.nodes);
   }
   std::vector<std::pair<std::string, int64_t>> ops(a.operators.begin(), a.operators.end());
   std::stable_sort(ops.begin(), ops.end(),
@@ -215,15 +215,15 @@ void Print(const AnalyzeArguments& args, const Analysis& a) {
   std::vector<std::string> names;
   for (const auto& [op, count] : ops) names.push_back(op);
   const int width = ColumnWidth(28, names);
-  fmt::print("\n{:<{}} {:>6} {:>12}\n", "operator", width, "nodes", "FLOPs");
+  Print("\n{:<{}} {:>6} {:>12}\n", "operator", width, "nodes", "FLOPs");
   for (const auto& [op, count] : ops) {
     auto it = a.cost.flops_by_op.find(op);
-    fmt::print("{:<{}} {:>6} {:>12}\n", op, width, count,
-               it == a.cost.flops_by_op.end() || it->second == 0 ? "" : HumanCount(it->second));
+    Print("{:<{}} {:>6} {:>12}\n", op, width, count,
+          it == a.cost.flops_by_op.end() || it->second == 0 ? "" : HumanCount(it->second));
   }
   if (!a.unsupported.empty()) {
-    fmt::print("\nunsupported nodes: {}\n", a.unsupported.size());
-    for (const std::string& line : a.unsupported) fmt::print("  {}\n", line);
+    Print("\nunsupported nodes: {}\n", a.unsupported.size());
+    for (const std::string& line : a.unsupported) Print("  {}\n", line);
   }
 }
 
@@ -281,7 +281,7 @@ void PrintJson(const AnalyzeArguments& args, const Analysis& a) {
     json["operators"].push_back(std::move(entry));
   }
   json["unsupported"] = a.unsupported;
-  fmt::print("{}\n", json.dump(2));
+  fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 }  // namespace
@@ -300,7 +300,7 @@ void AddAnalyzeCommand(CLI::App* app, int* exit_code) {
     } else if (args->json) {
       PrintJson(*args, *analysis);
     } else {
-      Print(*args, *analysis);
+      PrintAnalysis(*args, *analysis);
     }
   });
 }

@@ -104,10 +104,10 @@ void PrintOps(const std::vector<NodeTime>& nodes) {
   std::vector<std::string> op_names;
   for (const auto& [op, t] : ops) op_names.push_back(op);
   const int op_width = ColumnWidth(24, op_names);
-  fmt::print("\n{:<{}} {:>6} {:>12} {:>7}\n", "operator", op_width, "nodes", "us", "%");
+  Print("\n{:<{}} {:>6} {:>12} {:>7}\n", "operator", op_width, "nodes", "us", "%");
   for (const auto& [op, t] : ops) {
-    fmt::print("{:<{}} {:>6} {:>12.1f} {:>6.1f}%\n", op, op_width, t.second, t.first,
-               100 * t.first / total);
+    Print("{:<{}} {:>6} {:>12.1f} {:>6.1f}%\n", op, op_width, t.second, t.first,
+          100 * t.first / total);
   }
   const size_t shown = std::min<size_t>(nodes.size(), 30);
   std::vector<std::string> kernels, shapes;
@@ -116,19 +116,18 @@ void PrintOps(const std::vector<NodeTime>& nodes) {
     shapes.push_back(nodes[i].shape);
   }
   const int kernel_width = ColumnWidth(20, kernels), shape_width = ColumnWidth(24, shapes);
-  fmt::print("\n{:<36} {:<{}} {:<{}} {:>10} {:>9} {:>8}\n", "node", "kernel", kernel_width,
-             "output", shape_width, "us", "GFLOP/s", "GB/s");
+  Print("\n{:<36} {:<{}} {:<{}} {:>10} {:>9} {:>8}\n", "node", "kernel", kernel_width, "output",
+        shape_width, "us", "GFLOP/s", "GB/s");
   for (size_t i = 0; i < shown; ++i) {
     const NodeTime& t = nodes[i];
     const double bytes = t.cost.bytes_read + t.cost.bytes_written;
     std::string name = t.name.empty() ? t.op : t.name;
     if (name.size() > 36) name = "..." + name.substr(name.size() - 33);
-    fmt::print("{:<36} {:<{}} {:<{}} {:>10.1f} {:>9.1f} {:>8.1f}\n", name, t.kernel, kernel_width,
-               t.shape, shape_width, t.best_us, t.cost.flops / t.best_us / 1e3,
-               bytes / t.best_us / 1e3);
+    Print("{:<36} {:<{}} {:<{}} {:>10.1f} {:>9.1f} {:>8.1f}\n", name, t.kernel, kernel_width,
+          t.shape, shape_width, t.best_us, t.cost.flops / t.best_us / 1e3, bytes / t.best_us / 1e3);
   }
   if (nodes.size() > shown) {
-    fmt::print("... and {} more nodes (--json lists all)\n", nodes.size() - shown);
+    Print("... and {} more nodes (--json lists all)\n", nodes.size() - shown);
   }
 }
 
@@ -196,23 +195,22 @@ Result<void> Bench(const BenchArguments& args) {
     json["load_ms"] = load_ms;
     json["plan_ms"] = plan_ms;
     if (args.ops) json["ops"] = OpsJson(profile.Sorted());
-    fmt::print("{}\n", json.dump(2));
+    fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return {};
   }
-  fmt::print("{} on {} thread(s), {} runs after {} warm-up\n", args.model.path, session->threads(),
-             args.runs, args.warmup);
+  Print("{} on {} thread(s), {} runs after {} warm-up\n", args.model.path, session->threads(),
+        args.runs, args.warmup);
   // One unit for the whole line, so that its numbers compare at a glance.
   const bool in_us = l.median < 1;
   const double scale = in_us ? 1e3 : 1;
-  fmt::print("latency {}   min {:.3f}  median {:.3f}  mean {:.3f}  p90 {:.3f}  max {:.3f}\n",
-             in_us ? "us" : "ms", scale * l.min, scale * l.median, scale * l.mean, scale * l.p90,
-             scale * l.max);
-  fmt::print("load {}, plan {} (weights are packed here)\n", HumanMilliseconds(load_ms),
-             HumanMilliseconds(plan_ms));
-  fmt::print("memory       activations {}, packed weights {}, peak resident {}\n",
-             HumanBytes(static_cast<double>(memory.activations)),
-             HumanBytes(static_cast<double>(memory.weights)),
-             HumanBytes(static_cast<double>(peak)));
+  Print("latency {}   min {:.3f}  median {:.3f}  mean {:.3f}  p90 {:.3f}  max {:.3f}\n",
+        in_us ? "us" : "ms", scale * l.min, scale * l.median, scale * l.mean, scale * l.p90,
+        scale * l.max);
+  Print("load {}, plan {} (weights are packed here)\n", HumanMilliseconds(load_ms),
+        HumanMilliseconds(plan_ms));
+  Print("memory       activations {}, packed weights {}, peak resident {}\n",
+        HumanBytes(static_cast<double>(memory.activations)),
+        HumanBytes(static_cast<double>(memory.weights)), HumanBytes(static_cast<double>(peak)));
   if (args.ops) PrintOps(profile.Sorted());
   return {};
 }

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/human.h"
 #include "passes/passes.h"
 
 namespace parallax::cli {
@@ -29,7 +30,7 @@ Result<Model> LoadModel(const ModelOptions& options) {
 
 int Report(const Error& error) {
   std::fflush(stdout);
-  fmt::print(stderr, "parallax: {}\n", error.message());
+  fmt::print(stderr, "parallax: {}\n", Printable(error.message()));
   return 1;
 }
 

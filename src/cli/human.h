@@ -4,9 +4,13 @@
 // Threads:    pure.
 #pragma once
 
+#include <cstdio>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include <fmt/format.h>
 
 namespace parallax::cli {
 
@@ -16,5 +20,16 @@ std::string HumanMilliseconds(double ms);                          // "17.82 ms"
 
 // The width of a column that holds all of `texts`, at least `least` characters.
 int ColumnWidth(int least, const std::vector<std::string>& texts);
+
+// The text with what a terminal would act on, or cannot show, written as \x1b: control characters
+// but line feeds, and bytes that are not UTF-8. Names come from files that anybody may have made.
+std::string Printable(std::string_view text);
+
+// To stdout. Refused writes are main's to report.
+template <class... Args>
+void Print(fmt::format_string<Args...> format, Args&&... args) {
+  const std::string text = Printable(fmt::format(format, std::forward<Args>(args)...));
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
 
 }  // namespace parallax::cli

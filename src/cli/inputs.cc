@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numbers>
 #include <random>
@@ -47,6 +48,18 @@ std::string CheckAssignment(const std::string& text, std::string_view form) {
   return fmt::format("'{}' should be {}", text, form);
 }
 
+// The parser itself would take -1 and what is too large for the largest seed.
+uint64_t ParseSeed(const std::string& text) {
+  uint64_t seed = 0;
+  const char* end = text.data() + text.size();
+  const auto [next, error] = std::from_chars(text.data(), end, seed);
+  if (text.empty() || error != std::errc() || next != end) {
+    FailUsage(fmt::format("--random: '{}' should be a whole number from 0 to {}", text,
+                          std::numeric_limits<uint64_t>::max()));
+  }
+  return seed;
+}
+
 std::string DescribeInput(const Model& model, size_t i) {
   const Value& value = model.graph.value(model.graph.inputs[i]);
   return fmt::format("'{}' {}", value.name, ToString(value.type, model.symbols));
@@ -71,11 +84,8 @@ std::string ExampleShape(const TensorType& type) {
 }
 
 // NumPy has no bf16: its bits travel as uint16.
-Tensor AsModelType(Tensor t, DType wanted) {
-  if (wanted == DType::kBF16 && t.dtype() == DType::kU16) {
-    return Tensor::Wrap(wanted, t.shape(), t.bytes_begin(), t.owner());
-  }
-  return t;
+DType AsModelType(DType found, DType wanted) {
+  return wanted == DType::kBF16 && found == DType::kU16 ? wanted : found;
 }
 
 // Collects what the options say, then gives every input its type.
@@ -123,7 +133,15 @@ class Resolver {
 
   Result<void> ReadArrays() {
     if (!options_.npz.empty()) {
-      Result<std::map<std::string, Tensor>> file = ReadNpz(options_.npz);
+      Result<std::map<std::string, Tensor>> file =
+          ReadNpz(options_.npz, [&](const std::string& name, DType dtype, const Shape& shape) {
+            const int i = Find(name);
+            if (i >= 0) return CheckArrayOf(static_cast<size_t>(i), dtype, shape);
+            // Feeding a constant is harmless when the file lists it, but most likely a mistake.
+            return Result<void>(MakeError(ErrorCode::kInvalidArgument,
+                                          "{}: the model has no input '{}'; it has {}",
+                                          options_.npz, name, ListInputs(model_)));
+          });
       if (!file.ok()) {
         if (!LooksLikeNpy(options_.npz)) return file.error();
         FailUsage(
@@ -132,14 +150,7 @@ class Resolver {
                         options_.npz, arrays_.empty() ? "NAME" : Input(0).name));
       }
       for (auto& [name, tensor] : *file) {
-        const int i = Find(name);
-        if (i < 0) {
-          // Feeding a constant is harmless when the file lists it, but most likely a mistake.
-          return MakeError(ErrorCode::kInvalidArgument,
-                           "{}: the model has no input '{}'; it has {}", options_.npz, name,
-                           ListInputs(model_));
-        }
-        PX_RETURN_IF_ERROR(SetArray(static_cast<size_t>(i), std::move(tensor)));
+        SetArray(static_cast<size_t>(Find(name)), std::move(tensor));
       }
     }
     for (const std::string& text : options_.arrays) {
@@ -150,18 +161,24 @@ class Resolver {
         FailUsage(fmt::format("--input: the model has no input '{}'; it has {}", name,
                               ListInputs(model_)));
       }
-      Result<Tensor> tensor = ReadNpy(path);
-      if (!tensor.ok()) return tensor.error();
-      PX_RETURN_IF_ERROR(SetArray(static_cast<size_t>(i), std::move(*tensor)));
+      PX_ASSIGN_OR_RETURN(Tensor tensor, ReadNpy(path, [&](DType dtype, const Shape& shape) {
+                            return CheckArrayOf(static_cast<size_t>(i), dtype, shape);
+                          }));
+      SetArray(static_cast<size_t>(i), std::move(tensor));
     }
     return {};
   }
 
-  Result<void> SetArray(size_t i, Tensor tensor) {
-    tensor = AsModelType(std::move(tensor), Input(i).type.dtype);
-    PX_RETURN_IF_ERROR(CheckInput(model_, i, tensor.dtype(), tensor.shape()));
-    arrays_[i] = std::move(tensor);
-    return {};
+  Result<void> CheckArrayOf(size_t i, DType dtype, const Shape& shape) const {
+    return CheckInput(model_, i, AsModelType(dtype, Input(i).type.dtype), shape);
+  }
+
+  // REQUIRES: CheckArrayOf.
+  void SetArray(size_t i, Tensor tensor) {
+    const DType dtype = AsModelType(tensor.dtype(), Input(i).type.dtype);
+    arrays_[i] = dtype == tensor.dtype()
+                     ? std::move(tensor)
+                     : Tensor::Wrap(dtype, tensor.shape(), tensor.bytes_begin(), tensor.owner());
   }
 
   // The symbol of that name, if an input has it.
@@ -331,7 +348,9 @@ Error Assumptions::ExplainRun(const Error& error) const {
 }
 
 void AddInputOptions(CLI::App* app, InputOptions* options, NotGiven not_given) {
-  app->add_option("--inputs", options->npz, "Inputs from an .npz file, by name")->type_name("FILE");
+  app->add_option("--inputs", options->npz, "Inputs from an .npz file, by name")
+      ->type_name("FILE")
+      ->check([](const std::string& path) { return path.empty() ? "the path is empty" : ""; });
   app->add_option("--input", options->arrays, "One input from an .npy file (repeatable)")
       ->type_name("NAME=FILE")
       ->allow_extra_args(false)
@@ -340,9 +359,10 @@ void AddInputOptions(CLI::App* app, InputOptions* options, NotGiven not_given) {
     const std::string what =
         "Draw inputs that are not given: floats from N(0,1), integers from 0 to 999, bools true, "
         "ones where the name has \"mask\"";
-    app->add_option("--random", options->seed,
-                    what + (not_given == NotGiven::kDraw ? " (without this option from seed 0)"
-                                                         : " (without this option: an error)"))
+    app->add_option_function<std::string>(
+           "--random", [options](const std::string& text) { options->seed = ParseSeed(text); },
+           what + (not_given == NotGiven::kDraw ? " (without this option from seed 0)"
+                                                : " (without this option: an error)"))
         ->type_name("SEED");
   }
   app->add_option("--shape", options->shapes,

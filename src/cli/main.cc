@@ -1,5 +1,6 @@
 // parallax: runs, measures and explains ONNX models on small machines.
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -46,6 +47,8 @@ int FinishOutput(int exit_code) {
 
 int main(int argc, char** argv) {
   int exit_code = 1;
+  // A file above the size limit is then an error of the write, not the end of the program.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     exit_code = Run(argc, argv);
   } catch (const std::bad_alloc&) {

@@ -5,11 +5,16 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
-#include <fstream>
+#include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include <fmt/format.h>
+
+#include "base/function_ref.h"
+#include "cli/human.h"
+#include "onnx/mapped_file.h"
 
 namespace parallax::cli {
 namespace {
@@ -117,20 +122,34 @@ void SwapBytes(Tensor* t) {
   for (int64_t i = 0; i < t->elements(); ++i, at += size) std::reverse(at, at + size);
 }
 
-Result<Tensor> Parse(std::string_view bytes, const std::string& where) {
-  if (bytes.substr(0, 2) == "PK") return Bad(where, "it is an .npz file; give it with --inputs");
-  if (bytes.size() < 10 || bytes.substr(0, 6) != kMagic) return Bad(where, "wrong magic");
-  const auto byte = [&](size_t i) { return static_cast<size_t>(static_cast<uint8_t>(bytes[i])); };
-  const size_t version = byte(6);
-  size_t header_size = byte(8) | byte(9) << 8, start = 10;
-  if (version >= 2) {
-    if (bytes.size() < 12) return Bad(where, "cut short");
-    header_size |= byte(10) << 16 | byte(11) << 24;
-    start = 12;
+// Reads the next `n` bytes, fewer at the end or at an error.
+using ReadBytes = FunctionRef<size_t(void* to, size_t n)>;
+
+constexpr size_t kMaxHeader = size_t{1} << 20;  // NumPy's own are some hundred bytes
+
+// An array from its `total` bytes. Nothing of its size is allocated or read before `check` has seen
+// type and shape: files claim more than memory holds, and compressed ones keep the claim.
+Result<Tensor> ReadArray(ReadBytes read, uint64_t total, const std::string& where,
+                         const CheckArray& check) {
+  std::string start(10, '\0');
+  const size_t got = read(start.data(), start.size());
+  if (start.substr(0, 2) == "PK") return Bad(where, "it is an .npz file; give it with --inputs");
+  if (got < start.size() || start.substr(0, kMagic.size()) != kMagic) {
+    return Bad(where, "wrong magic");
   }
-  if (header_size > bytes.size() - start) return Bad(where, "cut short");
-  const std::string_view header = bytes.substr(start, header_size);
-  const std::string_view data = bytes.substr(start + header_size);
+  const auto byte = [&](size_t i) { return static_cast<size_t>(static_cast<uint8_t>(start[i])); };
+  size_t header_size = byte(8) | byte(9) << 8;
+  if (byte(6) >= 2) {
+    start.resize(12);
+    if (read(start.data() + 10, 2) < 2) return Bad(where, "cut short");
+    header_size |= byte(10) << 16 | byte(11) << 24;
+  }
+  if (header_size > total - start.size()) return Bad(where, "cut short");
+  if (header_size > kMaxHeader) return Bad(where, "its header is too long");
+  std::string header(header_size, '\0');
+  if (read(header.data(), header_size) < header_size) return Bad(where, "cut short");
+  const uint64_t data_size = total - start.size() - header_size;
+
   const auto descr = Field(header, "descr"), order = Field(header, "fortran_order"),
              shape_text = Field(header, "shape");
   if (!descr || !order || !shape_text || descr->empty() || (*descr)[0] != '\'') {
@@ -144,12 +163,16 @@ Result<Tensor> Parse(std::string_view bytes, const std::string& where) {
   }
   PX_ASSIGN_OR_RETURN(Shape shape, ParseShape(*shape_text, where));
   const size_t wanted = static_cast<size_t>(shape.elements()) * SizeOf(dtype);
-  if (data.size() != wanted) {
+  if (data_size != wanted) {
     return Bad(where, fmt::format("{}{} wants {} bytes of data, found {}", Name(dtype),
-                                  shape.ToString(), wanted, data.size()));
+                                  shape.ToString(), wanted, data_size));
   }
+  PX_RETURN_IF_ERROR(check(dtype, shape));
   PX_ASSIGN_OR_RETURN(Tensor t, Tensor::Allocate(dtype, shape));
-  if (wanted > 0) std::memcpy(t.mutable_bytes(), data.data(), wanted);
+  std::byte beyond;
+  if (read(t.mutable_bytes(), wanted) < wanted || read(&beyond, 1) != 0) {
+    return MakeError(ErrorCode::kIo, "{}: the file is damaged", where);
+  }
   if (big_endian) SwapBytes(&t);
   if (dtype == DType::kBool) {
     for (size_t i = 0; i < wanted; ++i) {
@@ -188,49 +211,85 @@ std::string ZipMessage(int code) {
   return text;
 }
 
-Result<std::string> ReadEntry(zip_t* archive, zip_uint64_t i, const zip_stat_t& stat,
-                              const std::string& where) {
+Result<Tensor> ReadEntry(zip_t* archive, zip_uint64_t i, uint64_t size, const std::string& where,
+                         const CheckArray& check) {
   zip_file_t* file = zip_fopen_index(archive, i, 0);
   if (file == nullptr) return MakeError(ErrorCode::kIo, "{}: {}", where, zip_strerror(archive));
-  // The size in the directory is only a claim: grow with what really comes.
-  std::string bytes;
-  zip_int64_t got = 0;
-  constexpr size_t kChunk = size_t{1} << 20;
-  do {
-    const size_t have = bytes.size();
-    bytes.resize(have + kChunk);
-    got = zip_fread(file, bytes.data() + have, kChunk);
-    bytes.resize(have + static_cast<size_t>(std::max<zip_int64_t>(got, 0)));
-  } while (got > 0);
+  const auto read = [&](void* to, size_t n) {
+    size_t got = 0;
+    while (got < n) {
+      const zip_int64_t part = zip_fread(file, static_cast<std::byte*>(to) + got, n - got);
+      if (part <= 0) break;
+      got += static_cast<size_t>(part);
+    }
+    return got;
+  };
+  Result<Tensor> tensor = ReadArray(read, size, where, check);
   zip_fclose(file);
-  if (got < 0 || bytes.size() != stat.size) {
-    return MakeError(ErrorCode::kIo, "{}: the archive is damaged", where);
+  return tensor;
+}
+
+// A name that is not text would be cut (at a zero byte) or refused with no more than "invalid".
+bool IsText(std::string_view name) {
+  std::string shown;
+  for (char c : name) {
+    if (c == '\0') return false;
+    if (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f)
+      shown += c;  // control characters may be
   }
-  return bytes;
+  return Printable(shown) == shown;
+}
+
+// What is written is the file a link leads to: replacing the link would leave its target, which the
+// user meant, as it was.
+std::string FollowLinks(std::string path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  for (int i = 0; i < 40 && fs::is_symlink(path, error); ++i) {
+    const fs::path target = fs::read_symlink(path, error);
+    if (error) break;
+    path =
+        target.is_absolute() ? target.string() : (fs::path(path).parent_path() / target).string();
+  }
+  return path;
 }
 
 }  // namespace
 
-Result<Tensor> ReadNpy(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return MakeError(ErrorCode::kNotFound, "cannot open '{}'", path);
-  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  return Parse(bytes, path);
+Result<Tensor> ReadNpy(const std::string& path, const CheckArray& check) {
+  PX_ASSIGN_OR_RETURN(std::shared_ptr<const MappedFile> file, MappedFile::Open(path));
+  std::span<const std::byte> rest = file->bytes();
+  const auto read = [&](void* to, size_t n) {
+    n = std::min(n, rest.size());
+    if (n > 0) std::memcpy(to, rest.data(), n);
+    rest = rest.subspan(n);
+    return n;
+  };
+  return ReadArray(read, file->bytes().size(), path, check);
 }
 
 bool LooksLikeNpy(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string start(kMagic.size(), '\0');
-  return file.read(start.data(), static_cast<std::streamsize>(start.size())) && start == kMagic;
+  Result<std::shared_ptr<const MappedFile>> file = MappedFile::Open(path);
+  return file.ok() && (*file)->bytes().size() >= kMagic.size() &&
+         std::memcmp((*file)->bytes().data(), kMagic.data(), kMagic.size()) == 0;
 }
 
-Result<std::map<std::string, Tensor>> ReadNpz(const std::string& path) {
-  int code = 0;
-  std::unique_ptr<zip_t, Discard> archive(zip_open(path.c_str(), ZIP_RDONLY, &code));
-  if (archive == nullptr) {
-    return MakeError(code == ZIP_ER_NOENT ? ErrorCode::kNotFound : ErrorCode::kInvalidArgument,
-                     "cannot read '{}': {}", path, ZipMessage(code));
+Result<std::map<std::string, Tensor>> ReadNpz(const std::string& path,
+                                              const CheckNamedArray& check) {
+  PX_ASSIGN_OR_RETURN(std::shared_ptr<const MappedFile> file, MappedFile::Open(path));
+  zip_error_t error;
+  zip_error_init(&error);
+  zip_source_t* source =
+      zip_source_buffer_create(file->bytes().data(), file->bytes().size(), 0, &error);
+  zip_t* opened = source == nullptr ? nullptr : zip_open_from_source(source, ZIP_RDONLY, &error);
+  if (opened == nullptr) {
+    const std::string message = zip_error_strerror(&error);
+    zip_error_fini(&error);
+    if (source != nullptr) zip_source_free(source);
+    return MakeError(ErrorCode::kInvalidArgument, "cannot read '{}': {}", path, message);
   }
+  zip_error_fini(&error);
+  std::unique_ptr<zip_t, Discard> archive(opened);
   std::map<std::string, Tensor> arrays;
   const zip_int64_t count = zip_get_num_entries(archive.get(), 0);
   for (zip_int64_t i = 0; i < count; ++i) {
@@ -240,16 +299,28 @@ Result<std::map<std::string, Tensor>> ReadNpz(const std::string& path) {
     }
     std::string name = stat.name;
     const std::string where = fmt::format("{}:{}", path, name);
-    PX_ASSIGN_OR_RETURN(std::string bytes,
-                        ReadEntry(archive.get(), static_cast<zip_uint64_t>(i), stat, where));
     if (name.ends_with(".npy")) name.resize(name.size() - 4);
-    PX_ASSIGN_OR_RETURN(arrays[name], Parse(bytes, where));
+    if (arrays.contains(name)) {
+      return MakeError(ErrorCode::kInvalidArgument, "{}: holds two arrays named '{}'", path, name);
+    }
+    const CheckArray check_this = [&](DType dtype, const Shape& shape) {
+      return check(name, dtype, shape);
+    };
+    PX_ASSIGN_OR_RETURN(arrays[name], ReadEntry(archive.get(), static_cast<zip_uint64_t>(i),
+                                                stat.size, where, check_this));
   }
   return arrays;
 }
 
-Result<void> WriteNpz(const std::string& path,
+Result<void> WriteNpz(const std::string& given_path,
                       const std::vector<std::pair<std::string, Tensor>>& arrays) {
+  for (const auto& [name, tensor] : arrays) {
+    if (IsText(name)) continue;
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "cannot write '{}': the output name '{}' is not text in UTF-8", given_path,
+                     Printable(name));
+  }
+  const std::string path = FollowLinks(given_path);
   int code = 0;
   std::unique_ptr<zip_t, Discard> archive(zip_open(path.c_str(), ZIP_CREATE | ZIP_TRUNCATE, &code));
   if (archive == nullptr) {

@@ -57,19 +57,19 @@ void PrintOutputs(const Graph& graph, const std::vector<Tensor>& outputs, double
     types.push_back(fmt::format("{}{}", Name(t.dtype()), t.shape().ToString()));
   }
   const int name_width = ColumnWidth(32, graph.output_names), type_width = ColumnWidth(24, types);
-  fmt::print("{:<{}} {:<{}} {:>12} {:>12} {:>12}\n", "output", name_width, "type", type_width,
-             "min", "mean", "max");
+  Print("{:<{}} {:<{}} {:>12} {:>12} {:>12}\n", "output", name_width, "type", type_width, "min",
+        "mean", "max");
   for (size_t i = 0; i < outputs.size(); ++i) {
-    fmt::print("{:<{}} {:<{}}", graph.output_names[i], name_width, types[i], type_width);
+    Print("{:<{}} {:<{}}", graph.output_names[i], name_width, types[i], type_width);
     if (outputs[i].elements() == 0) {
-      fmt::print(" {:>12}\n", "empty");
+      Print(" {:>12}\n", "empty");
       continue;
     }
     const Summary s = Summarize(outputs[i]);
-    fmt::print(" {:>12.6g} {:>12.6g} {:>12.6g}{}\n", s.min, s.mean, s.max,
-               s.nan > 0 ? fmt::format("  ({} NaN)", s.nan) : "");
+    Print(" {:>12.6g} {:>12.6g} {:>12.6g}{}\n", s.min, s.mean, s.max,
+          s.nan > 0 ? fmt::format("  ({} NaN)", s.nan) : "");
   }
-  fmt::print("\nran in {} (first run, planning included)\n", HumanMilliseconds(ms));
+  Print("\nran in {} (first run, planning included)\n", HumanMilliseconds(ms));
 }
 
 // JSON has no such numbers: "nan", "inf" and "-inf" stand for them, null would mean "not known".
@@ -100,7 +100,7 @@ void PrintJson(const RunArguments& args, const Graph& graph, const std::vector<T
     json["outputs"].push_back(std::move(o));
   }
   if (!args.outputs.empty()) json["written"] = args.outputs;
-  fmt::print("{}\n", json.dump(2));
+  fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 Result<void> Run(const RunArguments& args) {
@@ -140,7 +140,9 @@ void AddRunCommand(CLI::App* app, int* exit_code) {
   CLI::App* command = app->add_subcommand("run", "Compute a model's outputs");
   AddModelOptions(command, &args->model);
   AddInputOptions(command, &args->inputs, NotGiven::kRefuseUnlessRandom);
-  command->add_option("--outputs", args->outputs, "Write the outputs to an .npz file, by name")
+  command
+      ->add_option("--outputs", args->outputs,
+                   "Write the outputs to an .npz file, by name (a link is followed)")
       ->type_name("FILE.npz")
       ->check([](const std::string& path) {
         return path.ends_with(".npz") ? "" : "'" + path + "' should end in .npz, which it will be";

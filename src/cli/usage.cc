@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "cli/human.h"
+
 namespace parallax::cli {
 namespace {
 
@@ -98,8 +100,8 @@ int FinishParse(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = chosen.empty() ? app : *chosen.front();
   const bool extra = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
   std::fflush(stdout);
-  fmt::print(stderr, "parallax: {}{}\nRun parallax {}--help for what can be given.\n", error.what(),
-             extra ? SuggestOption(app, command) : "",
+  fmt::print(stderr, "parallax: {}{}\nRun parallax {}--help for what can be given.\n",
+             Printable(error.what()), extra ? Printable(SuggestOption(app, command)) : "",
              chosen.empty() ? "" : command.get_name() + " ");
   return kUsageExit;
 }

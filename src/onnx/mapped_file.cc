@@ -28,8 +28,8 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::Open(const std::string& pa
   if (error == 0 && !S_ISREG(info.st_mode)) {
     close(fd);
     return MakeError(ErrorCode::kIo,
-                     "cannot open '{}': not a regular file (weights stay in the mapped file, so a "
-                     "pipe or a device will not do)",
+                     "cannot open '{}': not a regular file (it is mapped, so a pipe or a device "
+                     "will not do)",
                      path);
   }
   const size_t size = static_cast<size_t>(info.st_size);

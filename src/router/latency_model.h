@@ -1,13 +1,12 @@
-// The predicted latency of a workload on one backend: the paper's linear form, and the extended
-// one.
+// The predicted latency of a workload on one backend: the paper's linear form, and the
+// extended one.
 //
 // Role:       scored by the policies; made by a prior, a fit or OnlineFit; kept in model files.
 // Ownership:  values.
 // Threads:    pure.
 // Cost:       under 20 ns a prediction.
 // Invariants: prefill_ms, decode_ms, total_ms and ttft_ms are finite and never negative (0 where
-// the
-//             inputs are not finite), and prefill_ms + decode_ms = total_ms. raw_total_ms is the
+//             the inputs are not finite), and prefill_ms + decode_ms = total_ms. raw_total_ms is the
 //             bare sum: the paper's intercepts are negative, so it may be too. Compare raw totals
 //             when two backends use the paper's form: both clamped totals may be 0.
 // Source:     kPaper: papers/psr-pcar.txt, equation 8. kExtended: design 4.2.

@@ -5,8 +5,7 @@
 // Ownership:  values.
 // Threads:    pure; no I/O: the caller reads and writes the bytes.
 // Invariants: ParseModelFile is strict: a missing key, an unknown key, a wrong type or a value out
-// of
-//             range is an error that names the key by its path (backends[1].models[0].beta.p_eff).
+//             of range is an error that names the key by its path (backends[1].models[0].beta.p_eff).
 //             WriteModelFile's text parses to an equal value.
 // Example:
 //   PX_ASSIGN_OR_RETURN(ModelFile file, ParseModelFile(text));

@@ -1,7 +1,10 @@
 // Policies: which of the backends that could take a request should.
 //
 // Role:       Decide hands the candidates that passed every filter to one policy and takes the
-// best. Ownership:  borrows everything for the call. Threads:    pure. Cost:       O(candidates).
+//             best.
+// Ownership:  borrows everything for the call.
+// Threads:    pure.
+// Cost:       O(candidates).
 // Invariants: a policy only orders candidates: lower tier first, then lower score_ms; Decide breaks
 //             ties. Only `only` excludes (Decide does it): nothing else ever gets its requests.
 //             psr, psr-eff and prompt-only prefer the side that the table names, then the other

@@ -1,8 +1,7 @@
 // PrefixIndex: the router's shadow of what each backend's KV cache holds.
 //
 // Role:       Decide asks it for every candidate's reusable prefix; the server tells it what ran
-// and
-//             what each response says was reused.
+//             and what each response says was reused.
 // Ownership:  owns all it stores; borrows symbols for the length of a call.
 // Threads:    Match and the gauges are const and may run at once; everything else needs the caller
 //             to keep others out.

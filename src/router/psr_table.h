@@ -1,8 +1,7 @@
 // Thresholds on the prompt's length that split requests between two backends.
 //
 // Role:       psr, psr-eff and prompt-only look requests up in it; fitted offline, kept in the
-// model
-//             file.
+//             model file.
 // Ownership:  values.
 // Threads:    pure.
 // Cost:       O(log rows).

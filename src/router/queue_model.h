@@ -1,5 +1,5 @@
-// How long a new request waits on a backend before its prefill starts, and how its neighbours slow
-// it.
+// How long a new request waits on a backend before its prefill starts, and how its neighbours
+// slow it.
 //
 // Role:       Decide adds both to the predicted latency; the server derives Retry-After from it.
 // Ownership:  values and borrowed spans.

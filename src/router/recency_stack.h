@@ -1,8 +1,10 @@
 // RecencyStack: the nodes of one RadixTree in order of use, with the size of all that is newer.
 //
 // Role:       tells PrefixIndex what an LRU cache of a given size would still hold, and what to
-// evict. Ownership:  owns its counters; links nodes through their own hooks. Threads:    const
-// calls may run at once. Cost:       Use and Remove O(log nodes) amortised; NewerThan O(log nodes).
+//             evict.
+// Ownership:  owns its counters; links nodes through their own hooks.
+// Threads:    const calls may run at once.
+// Cost:       Use and Remove O(log nodes) amortised; NewerThan O(log nodes).
 // Invariants: Node::stamp ascends from the oldest to the newest. Using a path from its end to the
 //             root makes ancestors newer than descendants, so the oldest node is always a leaf.
 // Source:     stack distances after Mattson et al. (1970), counted in a Fenwick tree over the order

@@ -6,8 +6,7 @@
 // Cost:       under 1 us.
 // Invariants: an estimate is finite, >= 0, and 0 only for an empty text.
 // Source:     tokens = ascii / a + other / b, a and b learned by least squares of the relative
-// error
-//             with forgetting. Bytes outside ASCII count apart: a Chinese character is 3 bytes and
+//             error with forgetting. Bytes outside ASCII count apart: a Chinese character is 3 bytes and
 //             about one token, where 4 bytes of English are one.
 // Example:
 //   TokenEstimator estimator;

@@ -87,7 +87,7 @@ Result<void> Program::PlaceValues() {
       ValuePlan& plan = values_[static_cast<size_t>(node.outputs[o])];
       if (step.view && o == 0) {
         plan.place = Place::kView;
-        plan.index = node.inputs[0];
+        plan.index = Root(node.inputs[0]);  // placed before: chains of views stay short
       } else if (step.def->control_flow || step.def->data_dependent || !plan.is_static) {
         plan.place = Place::kHeap;
       } else {

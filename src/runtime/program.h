@@ -31,7 +31,7 @@ enum class Place : uint8_t {
   kArena,     // `offset` in the program's arena
   kOutput,    // the memory of graph output `index`
   kHeap,      // allocated while running: its size is not known before, or a body made it
-  kView,      // the bytes of value `index` under another shape
+  kView,      // the bytes of value `index`, itself no view, under another shape
 };
 
 struct ValuePlan {

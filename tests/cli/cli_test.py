@@ -3,6 +3,7 @@
 usage: cli_test.py PARALLAX_BINARY
 """
 
+import io
 import json
 import os
 import pathlib
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import zipfile
 
 import numpy as np
 import onnx
@@ -125,6 +127,100 @@ class CommandLine(unittest.TestCase):
         self.refused(parallax("run", self.model, "--random", 1, "--shape", "x=4x4"), "wanted f32[batch,3]", code=2)
         for shape in ("x=4xa", "x=4x", "batch=1x2", "batch=-1"):
             self.refused(parallax("run", self.model, "--random", 1, "--shape", shape), "should look like", code=2)
+
+    def test_what_is_no_array_file(self):
+        fifo = self.path / "fifo.npy"
+        os.mkfifo(fifo)
+        for path in (fifo, "/dev/zero", self.path):
+            self.refused(parallax("run", self.model, "--random", 1, "--input", f"x={path}"), "not a regular file")
+            self.refused(parallax("run", self.model, "--random", 1, "--inputs", path), "not a regular file")
+
+    def test_a_bomb_is_not_inflated(self):
+        # 4 GB of zeros behind a header that says 12 bytes, then one that says 4 GB.
+        for shape in ((1, 3), (1, 1 << 30)):
+            header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+            with zipfile.ZipFile(self.path / "bomb.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+                with archive.open("x.npy", "w", force_zip64=True) as entry:
+                    entry.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+                    for _ in range(64):
+                        entry.write(bytes(1 << 26))
+            limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+            result = parallax("run", self.model, "--random", 1, "--inputs", self.path / "bomb.npz", preexec_fn=limit)
+            self.refused(result, "wants 12 bytes" if shape == (1, 3) else "wanted f32[batch,3], found f32[1,1073741824]")
+
+    def test_two_arrays_of_one_name(self):
+        with zipfile.ZipFile(self.path / "two.npz", "w") as archive:
+            for name in ("x.npy", "x"):
+                array = io.BytesIO()
+                np.save(array, np.zeros((1, 3), np.float32))
+                archive.writestr(name, array.getvalue())
+        self.refused(parallax("run", self.model, "--random", 1, "--inputs", self.path / "two.npz"),
+                     "two arrays named 'x'")
+
+    def test_empty_and_odd_values(self):
+        for option in ("--inputs", "--outputs", "--random", "--input", "--shape"):
+            self.refused(parallax("run", self.model, option, ""), option, code=2)
+        for seed in ("-1", "18446744073709551616", "1.5", "0x10", " 1"):
+            self.refused(parallax("run", self.model, "--random", seed), f"'{seed}' should be a whole number", code=2)
+        self.assertEqual(parallax("run", self.model, f"--random={2**64 - 1}").returncode, 0)
+
+    def test_names_that_are_not_text(self):
+        model = self.path / "names.onnx"
+        save(model, [helper.make_node("Neg", ["x"], ["NAME"], "node")], [value("x", [1])], [value("NAME", [1])])
+        template = model.read_bytes()
+
+        def rename(name):
+            model.write_bytes(template.replace(b"NAME", name))
+
+        def run(*arguments):
+            return subprocess.run([PARALLAX, *map(str, arguments)], capture_output=True, timeout=120)
+
+        rename(b"\xff\xfe.y")
+        for command in ("run", "bench", "analyze"):
+            extra = {"run": ["--random", 1], "bench": ["--runs", 1], "analyze": []}[command]
+            result = run(command, model, "--json", *extra)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertTrue(json.loads(result.stdout.decode()))
+        result = run("run", model, "--random", 1, "--outputs", self.path / "out.npz")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(b"the output name '\\xff\\xfe.y' is not text", result.stderr)
+        rename(b"y\x00.z")
+        result = run("run", model, "--random", 1, "--outputs", self.path / "out.npz")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(b"the output name 'y\\x00.z' is not text", result.stderr)
+        # What a terminal would obey.
+        rename(b"\x1b[2J")
+        for command in (["run", "--random", 1], ["analyze"]):
+            result = run(command[0], model, *command[1:])
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertNotIn(b"\x1b", result.stdout)
+            self.assertIn(b"\\x1b[2J", result.stdout)
+        result = run("run", self.model, "--random", 1, "--input", b"\x1b[2J=a")
+        self.assertNotIn(b"\x1b", result.stderr)
+        self.assertIn(b"\\x1b[2J", result.stderr)
+
+    def test_outputs_go_where_a_link_leads(self):
+        (self.path / "target").mkdir()
+        (self.path / "link.npz").symlink_to("target/out.npz")
+        for _ in range(2):  # the target is new, then old
+            result = parallax("run", self.model, "--random", 1, "--outputs", self.path / "link.npz")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertTrue((self.path / "link.npz").is_symlink())
+            with np.load(self.path / "target" / "out.npz") as arrays:
+                self.assertEqual(arrays["y"].shape, (1, 3))
+
+    def test_outputs_above_the_file_size_limit(self):
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+        result = parallax("run", self.model, "--random", 1, "--shape", "x=1000x3", "--outputs", self.path / "out.npz",
+                          preexec_fn=limit)
+        self.refused(result, "cannot write", "File too large")
+        self.assertEqual([p.name for p in self.path.iterdir() if p.name.startswith("out")], [])
+
+    def test_threads_that_do_not_start(self):
+        limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (300_000 << 10, 300_000 << 10))
+        for threads in (64, 1024):
+            result = parallax("run", self.model, "--random", 1, "--threads", threads, preexec_fn=limit)
+            self.refused(result, "the system starts only", f"of {threads} threads")
 
     def test_nothing_half_written(self):
         out = self.path / "missing" / "out.npz"

@@ -78,6 +78,19 @@ TEST(Session, ViewsKeepTheirRootAlive) {
   for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(Values(y[0])[i], want[i], 1e-6f);
 }
 
+// Every view finds its root at once, however many lie between.
+TEST(Session, LongChainOfViews) {
+  constexpr int kViews = 50'000;
+  std::string body =
+      "g (float[2,3] x) => (float[2,3] y) {\ns = Constant<value = int64[2] {2, 3}>()\n";
+  for (int i = 0; i < kViews; ++i) {
+    body += fmt::format("v{} = Reshape({}, s)\n", i, i == 0 ? "x" : fmt::format("v{}", i - 1));
+  }
+  auto session = Load(Text(fmt::format("{}y = Neg(v{}) }}", body, kViews - 1)));
+  const auto y = MustRun(session.get(), {Make(Shape{2, 3}, {1, 2, 3, 4, 5, 6})});
+  EXPECT_EQ(Values(y[0]), (std::vector<float>{-1, -2, -3, -4, -5, -6}));
+}
+
 TEST(Session, ViewsOfViews) {
   auto session = Load(Text(R"(g (float[4] x) => (float[4] y) {
     two = Constant<value = float {2.0}>()

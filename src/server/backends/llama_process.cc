@@ -106,9 +106,10 @@ class LlamaProcess final : public Backend {
   }
   bool wants_usage_option() const override { return false; }
   std::string place() const override {
-    return child_ ? fmt::format("{} (process {}, port {})", options_.command.front(), child_->pid(),
-                                port_)
-                  : options_.command.front();
+    const std::string& path = options_.command.front();
+    const std::string program = path.substr(path.rfind('/') + 1);
+    return child_ ? fmt::format("{} (process {}, port {})", program, child_->pid(), port_)
+                  : program;
   }
 
  private:
