@@ -99,6 +99,7 @@ struct Exchange {
   std::unique_ptr<asio::steady_timer> wake;
   TimerId timer = 0;
   bool timed_out = false;
+  bool any_byte = false;  // of the answer has come
   bool paused = false;
 };
 
@@ -148,8 +149,11 @@ class ClientImpl final : public Client {
   }
   void Resume(FetchId id) override {
     if (const auto found = exchanges_.find(id); found != exchanges_.end()) {
-      found->second->paused = false;
-      found->second->wake->cancel();
+      Exchange& exchange = *found->second;
+      if (!std::exchange(exchange.paused, false)) return;
+      // A read may have been under way all the time: its clock goes on here.
+      Arm(exchange, exchange.any_byte ? exchange.limits.between_ms : exchange.limits.first_byte_ms);
+      exchange.wake->cancel();
     }
   }
   void Forget() override { kept_.clear(); }
@@ -219,7 +223,9 @@ class ClientImpl final : public Client {
 };
 
 asio::awaitable<void> ClientImpl::Run(std::shared_ptr<Exchange> exchange) {
-  // The frame starts inside Fetch: a sink must not be called before Fetch has returned its id.
+  // Whether the frame starts inside Fetch or after it is co_spawn's business: a sink must not be
+  // called before Fetch has returned its id, and the fetch may be cancelled by the time it starts.
+  if (exchange->client == nullptr) co_return;
   boost::system::error_code ignored;
   asio::steady_timer turn(exchange->client->loop_.context(), asio::steady_timer::duration(0));
   co_await turn.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
@@ -299,39 +305,39 @@ asio::awaitable<bool> ClientImpl::Try(std::shared_ptr<Exchange> exchange, bool k
   // A refusing server may answer and close before it has read all: the answer is still read.
 
   beast::flat_buffer in;
-  bool any_byte = false;
+  exchange->any_byte = false;
   bool at_end = false;
   while (!answer->is_done()) {
     while (exchange->paused) {
       boost::system::error_code ignored;
       co_await exchange->wake->async_wait(asio::redirect_error(asio::use_awaitable, ignored));
       if (exchange->client == nullptr) co_return false;
-      if (!exchange->paused) client->Arm(*exchange, exchange->limits.between_ms);
     }
     const std::size_t n = co_await socket.async_read_some(
         in.prepare(kReadBytes), asio::redirect_error(asio::use_awaitable, error));
     if (exchange->client == nullptr) co_return false;
     if (exchange->timed_out) {
-      client->Fail(
-          *exchange, FetchError::kTimeout,
-          fmt::format("{} sent nothing for {:.0f} ms", client->Place(),
-                      any_byte ? exchange->limits.between_ms : exchange->limits.first_byte_ms));
+      client->Fail(*exchange, FetchError::kTimeout,
+                   fmt::format("{} sent nothing for {:.0f} ms", client->Place(),
+                               exchange->any_byte ? exchange->limits.between_ms
+                                                  : exchange->limits.first_byte_ms));
       co_return false;
     }
     if (error) {
       client->Disarm(*exchange);
-      if (!any_byte && kept) co_return true;
-      at_end = error == asio::error::eof && any_byte;
+      if (!exchange->any_byte && kept) co_return true;
+      at_end = error == asio::error::eof && exchange->any_byte;
       if (at_end) answer->put_eof(error);
       if (exchange->client == nullptr) co_return false;
       if (at_end && !error && answer->is_done()) break;
       client->Fail(
           *exchange, FetchError::kClosed,
-          any_byte ? fmt::format("{} closed the connection inside its answer", client->Place())
-                   : fmt::format("{} closed the connection without an answer", client->Place()));
+          exchange->any_byte
+              ? fmt::format("{} closed the connection inside its answer", client->Place())
+              : fmt::format("{} closed the connection without an answer", client->Place()));
       co_return false;
     }
-    any_byte = true;
+    exchange->any_byte = true;
     in.commit(n);
     client->Arm(*exchange, exchange->limits.between_ms);
     while (in.size() > 0 && !answer->is_done()) {

@@ -1,5 +1,6 @@
 #include "server/http/server.h"
 
+#include <array>
 #include <list>
 #include <optional>
 #include <utility>  // asio/awaitable.hpp 1.74 needs it and does not include it
@@ -73,7 +74,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   tcp::socket socket_;
   asio::steady_timer wake_writer_;
   asio::steady_timer wake_reader_;
-  beast::flat_buffer in_;
+  std::array<char, kReadBytes> read_;
+  beast::flat_buffer in_;  // what came and is not parsed yet
   std::optional<Parser> parser_;
   std::string out_;      // what the answer left
   std::string writing_;  // what the socket has now
@@ -338,8 +340,10 @@ asio::awaitable<void> Connection::Read() {
     }
     if (closed_) co_return;
     boost::system::error_code error;
+    // Not into in_: the writer consumes from it meanwhile, when an answer ends and the next request
+    // is there already.
     const std::size_t n = co_await socket_.async_read_some(
-        in_.prepare(kReadBytes), asio::redirect_error(asio::use_awaitable, error));
+        asio::buffer(read_), asio::redirect_error(asio::use_awaitable, error));
     if (closed_) co_return;
     if (error) {
       // With a refusal on its way out, the writer closes after it.
@@ -347,7 +351,7 @@ asio::awaitable<void> Connection::Read() {
       half_closed_ = true;
       co_return;
     }
-    in_.commit(n);
+    in_.commit(asio::buffer_copy(in_.prepare(n), asio::buffer(read_, n)));
     Consume();
   }
 }
@@ -367,7 +371,8 @@ void Connection::Consume() {
     boost::system::error_code error;
     const bool had_header = parser_->is_header_done();
     in_.consume(parser_->put(in_.data(), error));
-    if (!had_header && parser_->is_header_done() && !error) {
+    const bool more = error == beast::http::error::need_more;
+    if (!had_header && parser_->is_header_done() && (!error || more)) {
       wait_ = Wait::kBody;
       since_ms_ = server_->loop().NowMs();
       // Nothing of its body may have come: one that sends all at once does not wait for it.
@@ -377,7 +382,7 @@ void Connection::Consume() {
         wake_writer_.cancel();
       }
     }
-    if (error == beast::http::error::need_more) {
+    if (more) {
       // The parser keeps nothing of an unfinished head: all of it must stay in the buffer.
       if (!parser_->is_header_done() && in_.size() > server_->limits().header_bytes) {
         return Refuse(431, "the request's head is too large");
