@@ -33,7 +33,7 @@ Result<std::unique_ptr<Kernel>> Bind(BindContext& c) {
     Shape out = in;
     out[axis] = std::count(keep, keep + n, true);
     PX_ASSIGN_OR_RETURN(std::byte * to, a.Allocate<std::byte>(0, out));
-    if (run == 0) return {};
+    if (out.elements() == 0) return {};
     for (int64_t o = 0; o < v.outer; ++o) {
       const std::byte* from = a.in<std::byte>(0) + static_cast<size_t>(o * v.axis) * run;
       for (int64_t i = 0; i < n; ++i) {

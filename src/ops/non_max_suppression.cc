@@ -42,17 +42,17 @@ Result<std::unique_ptr<Kernel>> Bind(BindContext& c) {
   const kernels::BoxFormat format = c.Int("center_point_box", 0) != 0
                                         ? kernels::BoxFormat::kCenter
                                         : kernels::BoxFormat::kCorners;
-  const int64_t groups = images * classes;
+  const int64_t groups = boxes == 0 ? 0 : images * classes;  // nothing to select, in however many
   // The most that a group may keep, as far as it is known.
-  int64_t most = c.has_input(2) ? boxes : 0;
+  int64_t most = c.has_input(2) && groups > 0 ? boxes : 0;
   if (const Tensor* t = c.constant(2)) {
     std::vector<int64_t> value;
-    if (ReadInts(*t, 1, &value) && !value.empty()) most = std::clamp<int64_t>(value[0], 0, boxes);
+    if (ReadInts(*t, 1, &value) && !value.empty()) most = std::clamp<int64_t>(value[0], 0, most);
   }
   // Workspace: how many each group keeps, which, then scratch for every worker.
   const size_t counts_bytes = static_cast<size_t>(groups) * sizeof(int64_t);
   const size_t lists_bytes = static_cast<size_t>(groups * most) * sizeof(int32_t);
-  const size_t scratch_bytes = kernels::NmsScratchBytes(boxes, most);
+  const size_t scratch_bytes = groups > 0 ? kernels::NmsScratchBytes(boxes, most) : 0;
   return MakeKernel(
       "non_max_suppression",
       [=](const KernelArgs& a) -> Result<void> {
