@@ -91,10 +91,11 @@ TEST(ChildProcess, EndlessOutput) {
 }
 
 TEST(ChildProcess, StopAsksThenMakes) {
-  Child polite = Child::Shell("trap 'exit 3' TERM; while :; do sleep 0.01; done");
+  Child polite = Child::Shell("trap 'exit 3' TERM; echo on; while :; do sleep 0.01; done");
   Child stubborn = Child::Shell("trap '' TERM; echo on; while :; do sleep 0.01; done");
-  ASSERT_TRUE(stubborn.Until([&] { return !stubborn.process->tail().empty(); }));
-  polite.Idle(100);
+  for (Child* child : {&polite, &stubborn}) {
+    ASSERT_TRUE(child->Until([&] { return !child->process->tail().empty(); }));
+  }
   polite.process->Stop(60'000);
   stubborn.process->Stop(100);
   ASSERT_TRUE(polite.End() && stubborn.End());

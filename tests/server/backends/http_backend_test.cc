@@ -55,8 +55,8 @@ struct Fake : World {
     options.dialect = dialect;
     options.origin = {"127.0.0.1", PortOf(server->address()), ""};
     options.api_key = "key";
-    options.probe_ms = 300;
-    options.tokenize_ms = 300;
+    options.probe_ms = 2000;
+    options.tokenize_ms = 2000;
     backend = MakeHttpBackend(loop, options);
   }
   void Say(const std::string& path, const std::string& body, int status = 200) {
@@ -330,7 +330,7 @@ TEST(HttpBackend, Destroyed) {
   f.backend->CountTokens(*request, [](const Result<Tokens>&) { FAIL(); });
   ASSERT_TRUE(f.Until([&] { return calls.data.size() == 1 && f.seen.size() == 3; }));
   f.backend.reset();
-  f.Idle(400);
+  f.Idle(50);
   EXPECT_EQ(calls.ends, 0);
 }
 

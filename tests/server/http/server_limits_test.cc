@@ -90,7 +90,7 @@ TEST(HttpServerLimits, Malformed) {
 
 // A slow head and a slow body are given up with 408; an idle connection just ends.
 TEST(HttpServerLimits, SlowClients) {
-  Site site(http::Limits{.header_ms = 300, .body_ms = 300, .idle_ms = 300});
+  Site site(http::Limits{.header_ms = 1000, .body_ms = 1000, .idle_ms = 1000});
   Peer head = site.Connect(), body = site.Connect(), idle = site.Connect(), kept = site.Connect();
   head.Send("GET /echo HT");
   body.Send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nab");
@@ -110,7 +110,7 @@ TEST(HttpServerLimits, SlowClients) {
   Peer waits = site.Connect();
   waits.Send("GET /hold HTTP/1.1\r\nHost: x\r\n\r\n");
   Site::Held& held = site.WaitHeld(1);
-  site.Idle(900);
+  site.Idle(1600);
   held.responder->Send({200, {}, "late"});
   EXPECT_TRUE(site.WaitFor(waits, "late"));
 }
