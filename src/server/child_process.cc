@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -53,6 +54,8 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::Start(
     sigset_t none;
     sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    // Asio's sockets outlive an exec: the child would keep clients' connections and the port open.
+    ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
     ::execvp(argv[0], argv.data());
     const int why = errno;
     [[maybe_unused]] const ssize_t n = ::write(failure[1], &why, sizeof why);

@@ -123,7 +123,7 @@ class Dispatcher {
  private:
   friend struct Job;
 
-  // The steps of a job, in order; dispatcher.cc.
+  // The steps of a job, in order; dispatcher.cc, deciding.cc.
   Job* Create(openai::GenerationRequest request, const SubmitOptions& options,
               std::shared_ptr<http::Responder> responder);
   void CountPrompt(Job& job);

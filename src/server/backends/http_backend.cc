@@ -206,8 +206,9 @@ class HttpBackend final : public Backend {
           Tokens tokens;
           tokens.reserve(ids->size());
           for (const json& id : *ids) {
-            if (!id.is_number_integer()) return callback(wrong);
-            tokens.push_back(static_cast<std::uint32_t>(id.get<std::int64_t>()));
+            const bool fits = id.is_number_unsigned() && id.get<std::uint64_t>() < UINT32_MAX;
+            if (!fits) return callback(wrong);
+            tokens.push_back(id.get<std::uint32_t>());
           }
           callback(std::move(tokens));
         });

@@ -1,0 +1,282 @@
+// From a request to a decision: its tokens, the state of the backends, what is decided, who is told no.
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "router/symbols.h"
+#include "server/dispatcher.h"
+#include "server/openai/error.h"
+
+namespace parallax::server {
+namespace {
+
+// A prompt this long is not counted by a tokenizer that has not answered by then.
+constexpr double kCountingMs = 2'000;
+
+http::Headers DecisionHeaders(const router::Decision& decision) {
+  http::Headers headers;
+  if (const router::Candidate* chosen = decision.chosen_candidate()) {
+    headers.emplace_back("x-parallax-backend", chosen->name);
+  }
+  headers.emplace_back("x-parallax-decision", decision.id);
+  return headers;
+}
+
+std::string Reasons(const router::Decision& decision) {
+  std::string text;
+  for (const router::Candidate& candidate : decision.candidates) {
+    if (candidate.exclusion == router::Exclusion::kModel) continue;
+    text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", candidate.name,
+                        router::Name(candidate.exclusion));
+  }
+  return text;
+}
+
+}  // namespace
+
+// One question for each kind of tokens among the backends that could answer.
+void Dispatcher::CountPrompt(Job& job) {
+  job.prompt_text = openai::PromptText(job.request);
+  CountedPrompt estimate;
+  estimate.estimated = true;
+  estimate.symbols = router::ByteBlocks(job.prompt_text, options_.block_bytes);
+  job.prompts.push_back(std::move(estimate));
+
+  std::vector<BackendState*> asked;
+  for (const auto& backend : backends_) {
+    if (backend->health != Health::kReady || backend->facts.identity.empty()) continue;
+    if (!Serves(*backend, job.request.model)) continue;
+    const bool twice = std::any_of(asked.begin(), asked.end(), [&](const BackendState* other) {
+      return other->facts.identity == backend->facts.identity;
+    });
+    if (!twice) asked.push_back(backend.get());
+  }
+  job.counts_awaited = static_cast<int>(asked.size());
+  if (asked.empty()) return Counted(job);
+  job.timer = loop_.After(kCountingMs, [this, id = job.id] {
+    if (Job* late = FindJob(id)) {
+      late->timer = 0;
+      late->counts_awaited = 0;
+      Counted(*late);
+    }
+  });
+  for (BackendState* backend : asked) {
+    backend->backend->CountTokens(job.request,
+                                  [this, alive = alive_, id = job.id,
+                                   identity = backend->facts.identity](Result<Tokens> tokens) {
+                                    if (!*alive) return;
+                                    Job* found = FindJob(id);
+                                    if (found == nullptr || found->counts_awaited == 0) return;
+                                    if (tokens.ok()) {
+                                      CountedPrompt counted;
+                                      counted.identity = identity;
+                                      counted.tokens = static_cast<std::int64_t>(tokens->size());
+                                      counted.symbols = std::move(*tokens);
+                                      found->prompts.push_back(std::move(counted));
+                                    }
+                                    if (--found->counts_awaited == 0) Counted(*found);
+                                  });
+  }
+}
+
+void Dispatcher::Counted(Job& job) {
+  // An agent's next turn is here before the last answer's tokens are: it waits for what will be
+  // in the cache, as long as it would have waited for its own tokens. Answers that end after it
+  // was counted cannot be what it goes on from.
+  if (job.awaited_answer == 0) job.awaited_answer = last_answer_;
+  const bool awaits = !answers_pending_.empty() && *answers_pending_.begin() <= job.awaited_answer;
+  if (awaits && loop_.NowMs() - job.arrived_ms < kCountingMs) {
+    job.counts_awaited = 0;
+    if (job.timer == 0) {
+      job.timer = loop_.After(kCountingMs, [this, id = job.id] {
+        if (Job* late = FindJob(id)) {
+          late->timer = 0;
+          Counted(*late);
+        }
+      });
+    }
+    awaiting_answers_.push_back(job.id);
+    return;
+  }
+  std::erase(awaiting_answers_, job.id);
+  loop_.CancelTimer(std::exchange(job.timer, 0));
+  job.counted_ms = loop_.NowMs();
+  metrics_.count_ms.Add(job.counted_ms - job.arrived_ms);
+  Decide(job);
+}
+
+router::Snapshot Dispatcher::MakeSnapshot() const {
+  const double now = loop_.NowMs();
+  router::Snapshot snapshot;
+  snapshot.now_ms = loop_.WallMs();
+  for (const auto& backend : backends_) {
+    router::BackendSnapshot view;
+    const BackendSettings& settings = *backend->settings;
+    view.id = static_cast<router::BackendId>(backend->index);
+    view.name = backend->name;
+    view.kind = settings.kind;
+    view.context_tokens = backend->context();
+    view.slots = backend->slots();
+    view.single_flight = settings.single_flight;
+    view.preemptible_prefill = settings.preemptible_prefill;
+    view.sharing = settings.sharing;
+    view.queue_limit = settings.queue_limit;
+    view.cache_reporting = true;
+    const auto& own = settings.models;
+    if (std::find(own.begin(), own.end(), "*") == own.end()) {
+      view.models = own;
+      const auto& told = backend->facts.models;
+      view.models.insert(view.models.end(), told.begin(), told.end());
+    }
+    if (backend->marked || backend->unloading || !backend->backend->loaded()) {
+      view.availability = router::Availability::kUnloaded;
+      view.ready_in_ms = backend->load_ms;
+    } else if (backend->health == Health::kDown) {
+      view.availability = router::Availability::kDown;
+      view.reason = backend->why;
+    } else if (backend->health == Health::kLoading) {
+      view.availability = router::Availability::kLoading;
+      view.ready_in_ms = std::max(backend->load_ms - (now - backend->load_began_ms), 100.0);
+    } else if (!backend->breaker.Allows(now)) {
+      view.availability = router::Availability::kBreakerOpen;
+      view.ready_in_ms = backend->breaker.RetryInMs(now);
+    }
+    for (const Job* job : backend->running) {
+      router::Job left;
+      if (job->first_delta_ms == 0) {
+        left.prefill_ms = std::max(job->predicted_prefill_ms - (now - job->sent_ms), 0.0);
+        left.decode_ms = job->predicted_decode_ms;
+      } else {
+        left.decode_ms = std::max(job->predicted_decode_ms - (now - job->first_delta_ms), 0.0);
+      }
+      view.running.push_back(left);
+    }
+    for (const Ghost& ghost : backend->ghosts) {
+      if (ghost.until_ms > now) {
+        view.running.push_back({.prefill_ms = ghost.until_ms - now, .cancelled = true});
+      }
+    }
+    for (const Job* job : backend->queued) {
+      view.queued.push_back({job->predicted_prefill_ms, job->predicted_decode_ms, false});
+    }
+    snapshot.backends.push_back(std::move(view));
+  }
+  return snapshot;
+}
+
+void Dispatcher::Decide(Job& job) {
+  if (stopping_) {
+    return Failed(job, router::BackendOutcome::kClientCancelled,
+                  openai::ErrorResponse(503, "the server is stopping", "stopping"),
+                  "the server is stopping", false);
+  }
+  router::Snapshot snapshot = MakeSnapshot();
+  std::vector<router::BackendPrompt> prompts(backends_.size());
+  const router::ByteCounts bytes = router::CountBytes(job.prompt_text);
+  for (std::size_t i = 0; i < backends_.size(); ++i) {
+    const std::string& identity = backends_[i]->facts.identity;
+    const auto counted = std::find_if(
+        job.prompts.begin(), job.prompts.end(),
+        [&](const CountedPrompt& p) { return !p.estimated && p.identity == identity; });
+    const bool exact = counted != job.prompts.end();
+    const CountedPrompt& prompt = exact ? *counted : job.prompts.front();
+    prompts[i].symbols = prompt.symbols;
+    prompts[i].estimated = !exact;
+    prompts[i].tokens =
+        exact ? prompt.tokens : estimator_.Estimate(backends_[i]->name, bytes).tokens;
+    prompts[i].bytes = static_cast<std::int64_t>(job.prompt_text.size());
+    models_.backends[i].extended = backends_[i]->fit->model();
+  }
+  for (const std::size_t failed : job.tried) {
+    snapshot.backends[failed].availability = router::Availability::kDown;
+    snapshot.backends[failed].reason = "it failed this request";
+  }
+  router::RouteRequest request;
+  request.id = job.id;
+  request.model = job.request.model == kAnyModel ? std::string() : job.request.model;
+  request.kind = job.request.endpoint == openai::Endpoint::kChat ? router::RequestKind::kChat
+                                                                 : router::RequestKind::kCompletion;
+  request.prompts = prompts;
+  request.max_new_tokens = job.max_tokens;
+  request.max_new_given = job.request.max_tokens.has_value();
+  if (job.request.timeout_ms) {
+    request.deadline_ms = std::max(*job.request.timeout_ms - (loop_.NowMs() - job.arrived_ms), 0.0);
+  }
+  request.no_cache = !job.request.cache_prompt;
+  request.pinned = job.pinned;
+
+  if (job.decide_only) {
+    router::TieState ties = ties_;  // a question changes nothing
+    job.decision = router::Decide(request, snapshot, index_, models_, options_.policy, ties);
+    http::Headers headers = DecisionHeaders(job.decision);
+    headers.emplace_back("Content-Type", "application/json");
+    job.answer.responder().Send({200, std::move(headers), router::ToJson(job.decision) + "\n"});
+    jobs_.erase(job.id);
+    return;
+  }
+  const double before = loop_.NowMs();
+  job.decision = router::Decide(request, snapshot, index_, models_, options_.policy, ties_);
+  metrics_.decide_us.Add((loop_.NowMs() - before) * 1000);
+  ++metrics_.decisions[std::string(router::Name(job.decision.status))];
+  job.answer.SetHeaders(DecisionHeaders(job.decision));
+  if (job.decision.status != router::DecisionStatus::kRouted || !job.decision.chosen) {
+    return Refuse(job);
+  }
+  Enqueue(job);
+}
+
+// Nobody can take it: the status says whose fault that is.
+void Dispatcher::Refuse(Job& job) {
+  const router::Decision& decision = job.decision;
+  http::Response response;
+  switch (decision.status) {
+    case router::DecisionStatus::kUnknownModel: {
+      std::string names;
+      for (const auto& backend : MakeSnapshot().backends) {
+        for (const std::string& model : backend.models) {
+          if (names.find(model) == std::string::npos) {
+            names += (names.empty() ? "" : ", ") + model;
+          }
+        }
+      }
+      response =
+          openai::ErrorResponse(404,
+                                fmt::format("no backend answers to the model '{}'; there are: {}",
+                                            job.request.model, names.empty() ? "none" : names),
+                                "model_not_found");
+      break;
+    }
+    case router::DecisionStatus::kContextOverflow:
+      response = openai::ContextErrorResponse(decision.n_prompt_tokens, decision.n_ctx);
+      break;
+    case router::DecisionStatus::kQueueFull:
+      response = openai::ErrorResponse(429, "every backend's queue is full", "queue_full");
+      response.headers.emplace_back("Retry-After", std::to_string(decision.retry_after_s));
+      break;
+    case router::DecisionStatus::kDeadline:
+      response = openai::ErrorResponse(
+          503,
+          fmt::format("no backend is expected to answer within the request's timeout: the fastest "
+                      "would take {:.1f} s",
+                      decision.best_total_ms / 1000),
+          "deadline");
+      break;
+    default:
+      if (job.last_response) {
+        response = *std::move(job.last_response);  // nobody else: what the last one said
+        break;
+      }
+      response = openai::ErrorResponse(
+          503, fmt::format("no backend can take this request ({})", Reasons(decision)),
+          "no_backend");
+      response.headers.emplace_back("Retry-After", "1");
+  }
+  job.decision.outcome.error =
+      job.last_failure.empty() ? std::string(router::Name(decision.status)) : job.last_failure;
+  ++metrics_.answers[response.status];
+  job.answer.Fail(std::move(response));
+  Close(job);
+}
+
+}  // namespace parallax::server
