@@ -53,7 +53,7 @@ T CellValue(const CellFunction& f, T x) {
     case CellActivation::kLeakyRelu:
       return x < 0 ? alpha * x : x;
     case CellActivation::kThresholdedRelu:
-      return x < alpha ? T(0) : x;
+      return x >= alpha ? x : T(0);
     case CellActivation::kScaledTanh:
       return alpha * std::tanh(beta * x);
     case CellActivation::kHardSigmoid: {
