@@ -6,7 +6,6 @@
 namespace parallax::router {
 namespace {
 
-constexpr double kForever = std::numeric_limits<double>::infinity();
 
 bool Serves(const SwapUnit& unit, const std::string& model) {
   return unit.models.empty() ||
