@@ -6,8 +6,8 @@
 // Threads:    splits over the caller's team; one call at a time per team.
 // Cost:       one pass over memory; allocates nothing.
 // Invariants: an element's result depends on that element alone: the same bits for every position,
-//             length and team size. NaN in, NaN out (but for the predicates). Error bounds of the
-//             f32 functions are stated in math-inl.h.
+//             length and team size. NaN in, NaN out, but for the predicates and for Shrink and
+//             ThresholdedRelu (0). Error bounds of the f32 functions are stated in math-inl.h.
 // Example:
 //   Unary(UnaryOp::kLeakyRelu, DType::kF32, x, y, n, {.alpha = 0.01f}, team);
 #pragma once
