@@ -229,8 +229,9 @@ TEST(ParseAddress, Forms) {
   is("[::1]:0", "::1", 0);
   is(":80", "", 80);
   is("localhost:65535", "localhost", 65535);
-  for (const char* text : {"", "80", "a:", "a:b", "a:-1", "a:65536", "a:80x", "::1:80", "[::1]",
-                           "[::1", "[::1]80", "a: 80"}) {
+  for (const char* text :
+       {"", "80", "a:", "a:b", "a:-1", "a:65536", "a:80x", "::1:80", "[::1]", "[::1", "[::1]80",
+        "a: 80", "[[=]:808", "[a]:80", "a b:80", "a\n:80", "a/b:80"}) {
     EXPECT_FALSE(http::ParseAddress(text).ok()) << text;
   }
   EXPECT_EQ(http::Format({"::1", 80}), "[::1]:80");
@@ -251,9 +252,10 @@ TEST(ParseOrigin, Forms) {
   is("http://h/api/v2/", "h", 80, "/api/v2");
   is("http://[::1]:8080/x", "::1", 8080, "/x");
   is("http://[::1]", "::1", 80, "");
-  for (const char* text : {"", "h", "https://h", "http://", "http://:80", "http://h:0",
-                           "http://h:x", "ftp://h", "http://u:p@h", "http://h?q", "http://h#f",
-                           "http://h/a b", "http://h:80:80", "http://[::1", "http://h\r\nX: y"}) {
+  for (const char* text :
+       {"", "h", "https://h", "http://", "http://:80", "http://h:0", "http://h:x", "ftp://h",
+        "http://u:p@h", "http://h?q", "http://h#f", "http://h/a b", "http://h:80:80", "http://[::1",
+        "http://h\r\nX: y", "http://[h]", "http://h\x01"}) {
     EXPECT_FALSE(http::ParseOrigin(text).ok()) << text;
   }
 }

@@ -1,10 +1,26 @@
 #include "server/http/address.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include <fmt/format.h>
 
 namespace parallax::server::http {
+namespace {
+
+bool IsAlnum(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+// A name or an IPv4 address; with `v6` an IPv6 address, whose zone may stand behind a '%'.
+bool IsHost(std::string_view host, bool v6) {
+  if (v6 && host.find(':') == std::string_view::npos) return false;
+  return std::all_of(host.begin(), host.end(), [&](char c) {
+    return IsAlnum(c) || c == '.' || c == '-' || c == '_' || (v6 && (c == ':' || c == '%'));
+  });
+}
+
+}  // namespace
 
 Result<Address> ParseAddress(std::string_view text) {
   const auto wrong = [&](std::string_view why) {
@@ -13,7 +29,8 @@ Result<Address> ParseAddress(std::string_view text) {
   };
   Address address;
   std::string_view port;
-  if (text.starts_with('[')) {
+  const bool v6 = text.starts_with('[');
+  if (v6) {
     const std::size_t end = text.find(']');
     if (end == std::string_view::npos) return wrong("'[' without ']'");
     address.host = text.substr(1, end - 1);
@@ -27,6 +44,7 @@ Result<Address> ParseAddress(std::string_view text) {
     if (address.host.find(':') != std::string::npos) return wrong("an IPv6 host wants brackets");
     port = text.substr(colon + 1);
   }
+  if (!IsHost(address.host, v6)) return wrong("the host is neither a name nor an address");
   const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), address.port);
   if (error != std::errc() || end != port.data() + port.size()) {
     return wrong("the port is not a number from 0 to 65535");
