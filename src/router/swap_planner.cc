@@ -6,7 +6,6 @@
 namespace parallax::router {
 namespace {
 
-
 bool Serves(const SwapUnit& unit, const std::string& model) {
   return unit.models.empty() ||
          std::find(unit.models.begin(), unit.models.end(), model) != unit.models.end();
