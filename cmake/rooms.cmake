@@ -5,6 +5,9 @@ set(PARALLAX_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-c
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 reports these falsely from its own AVX-512 header and from std::variant's destructor.
   list(APPEND PARALLAX_WARNINGS -Wno-maybe-uninitialized -Wno-uninitialized)
+  if(PARALLAX_SANITIZE STREQUAL "thread")
+    list(APPEND PARALLAX_WARNINGS -Wno-tsan)  # Asio's fences, which that sanitizer does not model
+  endif()
 endif()
 
 function(parallax_flags target scope)
