@@ -5,8 +5,8 @@
 // Threads:    pure, deterministic.
 // Cost:       O(n^2) for up to kMaxLargestFirst buffers, O(n log n) above.
 // Invariants: while the arena is below 2^61 bytes (none above is ever allocated) two requests whose
-// intervals overlap never share a byte; offsets are multiples of
-//             kAlignment; a request of zero bytes takes no space.
+//             intervals overlap never share a byte; offsets are multiples of kAlignment; a request
+//             of zero bytes takes no space.
 // Example:
 //   MemoryPlan plan = PlanSequential(requests);
 //   std::byte* p = arena + plan.offsets[i];

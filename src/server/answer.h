@@ -5,10 +5,9 @@
 // Ownership:  shares the Responder; owns what it holds back.
 // Threads:    the loop's thread only.
 // Invariants: nothing is sent before an event says something (text, a tool call, an end): until
-// then
-//             the request may go to another backend, or fail with a status of its own. From then on
-//             a streaming client gets the backend's bytes, all of them, but for the usage chunk
-//             that only the router had asked for.
+//             then the request may go to another backend, or fail with a status of its own. From
+//             then on a streaming client gets the backend's bytes, all of them, but for the usage
+//             chunk that only the router had asked for.
 #pragma once
 
 #include <memory>

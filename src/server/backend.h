@@ -1,11 +1,9 @@
 // Backend: one thing that generates text, as the dispatcher sees it; nothing here says HTTP.
 //
 // Role:       implemented in backends/ by what speaks to a llama-server, to any OpenAI server,
-// later to
-//             an NPU's worker process; tests script it with a clock of their own.
+//             later to an NPU's worker process; tests script it with a clock of their own.
 // Ownership:  the dispatcher owns its backends. A CallSink belongs to the caller and lives until
-// its
-//             OnEnd or until Abort. Callbacks given to Probe and CountTokens may be dropped
+//             its OnEnd or until Abort. Callbacks given to Probe and CountTokens may be dropped
 //             uncalled only when the backend is destroyed.
 // Threads:    the loop's thread only; no callback or sink is called inside the call that takes it.
 // Invariants: a call ends exactly once, by OnEnd, unless it was aborted.

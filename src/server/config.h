@@ -3,8 +3,7 @@
 // Role:       read once at the start; every key has a default but a backend's name and place.
 // Threads:    values.
 // Invariants: an unknown key, a wrong type or a value out of range is an error that names the key
-// and
-//             its line; nothing is guessed.
+//             and its line; nothing is guessed.
 #pragma once
 
 #include <cstdint>

@@ -2,8 +2,7 @@
 // comes back.
 //
 // Role:       the centre of the server; the HTTP service above it, backends below it. It carries
-// out
-//             what the pure router decides, and owns every side effect of it.
+//             out what the pure router decides, and owns every side effect of it.
 // Ownership:  owns backends, jobs, prefix index, models and records; shares a Responder a job.
 // Threads:    the loop's thread only.
 // Cost:       one decision a request; a pass over the jobs of one backend at each start and end.

@@ -3,8 +3,7 @@
 // Role:       every part of the server that waits takes a Loop; tests give it a clock of their own.
 // Ownership:  a Loop owns what was posted until it has run; it outlives every part that uses it.
 // Threads:    all members are called on the loop's thread, and all callbacks run there: the state
-// of
-//             the server needs no locks.
+//             of the server needs no locks.
 // Invariants: a callback never runs inside the call that posted it; timers fire in order of time,
 //             those of one time in the order of their creation; a cancelled timer does not fire.
 #pragma once

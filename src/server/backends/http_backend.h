@@ -3,9 +3,8 @@
 // Role:       the Backend of kinds "llama-server" and "openai"; llama_process.h starts the former.
 // Threads:    the loop's thread only.
 // Facts:      llama-server tells its context, slots and model in /props, applies its chat template
-// in
-//             /apply-template and tokenizes in /tokenize; its streams end with `timings`. An OpenAI
-//             server tells its models in /v1/models and nothing else.
+//             in /apply-template and tokenizes in /tokenize; its streams end with `timings`. An
+//             OpenAI server tells its models in /v1/models and nothing else.
 #pragma once
 
 #include <memory>

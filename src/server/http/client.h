@@ -2,12 +2,10 @@
 //
 // Role:       how backends that speak HTTP are reached.
 // Ownership:  the Client owns its connections; the caller owns its FetchSink and keeps it alive
-// until
-//             OnEnd, OnError or Cancel.
+//             until OnEnd, OnError or Cancel.
 // Threads:    the loop's thread only; a sink is never called inside Fetch.
 // Cost:       a kept connection saves a round trip; one that stood longer than `keep_ms` or that
-// the
-//             other side closed is not used again.
+//             the other side closed is not used again.
 // Invariants: a request is sent twice only where its first try went out on a kept connection that
 //             died without one byte of answer: the race of an idle close, not a failure.
 #pragma once

@@ -7,9 +7,8 @@
 // Threads:    the loop's thread only.
 // Cost:       an idle connection holds its socket and one 4 KiB read buffer.
 // Invariants: one answer a request, in order; at most one request of a connection is being
-// answered.
-//             A client that half-closes its side counts as gone: over TCP it cannot be told from
-//             one that left, and a generation nobody reads is the worse mistake.
+//             answered. A client that half-closes its side counts as gone: over TCP it cannot be
+//             told from one that left, and a generation nobody reads is the worse mistake.
 #pragma once
 
 #include <cstddef>

@@ -1,15 +1,13 @@
 // Splits a stream of server-sent events into events, however the network cut it.
 //
 // Role:       between a backend's bytes and whoever reads its events; also what a client's stream
-// is
-//             forwarded from, so an event keeps every byte it came with.
+//             is forwarded from, so an event keeps every byte it came with.
 // Threads:    a value; no sharing.
 // Cost:       one pass over the bytes; holds the unfinished event only.
 // Invariants: the raw texts of all events, then Rest(), are the bytes that were fed, in order.
 // Source:     WHATWG HTML, "Server-sent events": lines end with LF, CRLF or CR; an empty line ends
-// an
-//             event; several data lines are joined by LF; lines that begin with ':' are comments; a
-//             byte order mark at the start of the stream is none of its first line.
+//             an event; several data lines are joined by LF; lines that begin with ':' are
+//             comments; a byte order mark at the start of the stream is none of its first line.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,7 @@
 // Puts the chunks of a stream together into the answer a client that does not stream expects.
 //
 // Role:       backends are always asked to stream, so that a client's leaving stops them; this
-// gives
-//             the other clients what they asked for.
+//             gives the other clients what they asked for.
 // Threads:    a value.
 // Invariants: fields nobody here knows are kept: of a choice or delta strings are joined, lists
 //             appended, objects merged, other values replaced; of the chunk itself the last value

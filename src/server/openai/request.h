@@ -1,13 +1,11 @@
 // A generation request as the router needs to know it, over the bytes the client sent.
 //
 // Role:       the first step of a request; the dispatcher decides from it, backends are sent its
-// text
-//             with at most `stream` and `stream_options` changed.
+//             text with at most `stream` and `stream_options` changed.
 // Ownership:  owns the client's text and its parsed form.
 // Threads:    a value.
 // Invariants: fields the router does not know pass through byte for byte. Types of the fields it
-// does
-//             know are checked; their meaning is the backend's to judge.
+//             does know are checked; their meaning is the backend's to judge.
 #pragma once
 
 #include <cstdint>
