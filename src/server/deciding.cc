@@ -175,16 +175,11 @@ void Dispatcher::Decide(Job& job) {
   std::vector<router::BackendPrompt> prompts(backends_.size());
   const router::ByteCounts bytes = router::CountBytes(job.prompt_text);
   for (std::size_t i = 0; i < backends_.size(); ++i) {
-    const std::string& identity = backends_[i]->facts.identity;
-    const auto counted = std::find_if(
-        job.prompts.begin(), job.prompts.end(),
-        [&](const CountedPrompt& p) { return !p.estimated && p.identity == identity; });
-    const bool exact = counted != job.prompts.end();
-    const CountedPrompt& prompt = exact ? *counted : job.prompts.front();
+    const CountedPrompt& prompt = job.PromptFor(backends_[i]->facts.identity);
     prompts[i].symbols = prompt.symbols;
-    prompts[i].estimated = !exact;
+    prompts[i].estimated = prompt.estimated;
     prompts[i].tokens =
-        exact ? prompt.tokens : estimator_.Estimate(backends_[i]->name, bytes).tokens;
+        prompt.estimated ? estimator_.Estimate(backends_[i]->name, bytes).tokens : prompt.tokens;
     prompts[i].bytes = static_cast<std::int64_t>(job.prompt_text.size());
     models_.backends[i].extended = backends_[i]->fit->model();
   }
@@ -272,11 +267,8 @@ void Dispatcher::Refuse(Job& job) {
           "no_backend");
       response.headers.emplace_back("Retry-After", "1");
   }
-  job.decision.outcome.error =
-      job.last_failure.empty() ? std::string(router::Name(decision.status)) : job.last_failure;
-  ++metrics_.answers[response.status];
-  job.answer.Fail(std::move(response));
-  Close(job);
+  GiveUp(job, response,
+         job.last_failure.empty() ? std::string(router::Name(decision.status)) : job.last_failure);
 }
 
 }  // namespace parallax::server

@@ -12,6 +12,13 @@ namespace parallax::server {
 void Job::OnEvent(std::string_view raw, std::string_view data) { owner->OnEvent(*this, raw, data); }
 void Job::OnEnd(const CallEnd& end) { owner->OnEnd(*this, end); }
 
+const CountedPrompt& Job::PromptFor(const std::string& identity) const {
+  for (const CountedPrompt& prompt : prompts) {
+    if (!prompt.estimated && prompt.identity == identity) return prompt;
+  }
+  return prompts.front();
+}
+
 int BackendState::slots() const {
   if (settings->single_flight) return 1;
   if (settings->slots > 0) return settings->slots;
@@ -85,29 +92,20 @@ Result<void> Dispatcher::Start() {
 
 std::string Dispatcher::Submit(openai::GenerationRequest request, const SubmitOptions& options,
                                std::shared_ptr<http::Responder> responder) {
-  Job* job = Create(std::move(request), options, std::move(responder));
-  std::string id = job->id;
-  job->answer.responder().OnClosed([this, alive = alive_, id] {
-    if (*alive) Cancel(id);
-  });
-  CountPrompt(*job);
-  return id;
+  return Begin(std::move(request), options, std::move(responder), Purpose::kAnswer);
 }
 
 void Dispatcher::Route(openai::GenerationRequest request, const SubmitOptions& options,
                        std::shared_ptr<http::Responder> responder) {
-  Job* job = Create(std::move(request), options, std::move(responder));
-  job->decide_only = true;
-  job->answer.responder().OnClosed([this, alive = alive_, id = job->id] {
-    if (*alive) Cancel(id);
-  });
-  CountPrompt(*job);
+  (void)Begin(std::move(request), options, std::move(responder), Purpose::kDecision);
 }
 
-Job* Dispatcher::Create(openai::GenerationRequest request, const SubmitOptions& options,
-                        std::shared_ptr<http::Responder> responder) {
+std::string Dispatcher::Begin(openai::GenerationRequest request, const SubmitOptions& options,
+                              std::shared_ptr<http::Responder> responder, Purpose purpose) {
   auto job = std::make_unique<Job>(this, std::move(request), std::move(responder));
-  job->id = fmt::format("{}-{}", id_prefix_, ++last_id_);
+  std::string id = fmt::format("{}-{}", id_prefix_, ++last_id_);
+  job->id = id;
+  job->decide_only = purpose == Purpose::kDecision;
   job->arrived_ms = loop_.NowMs();
   job->pinned = options.backend;
   job->max_tokens = ExpectedTokens(*job);
@@ -116,9 +114,11 @@ Job* Dispatcher::Create(openai::GenerationRequest request, const SubmitOptions& 
   job->decision.time_ms = loop_.WallMs();
   job->decision.model = job->request.model;
   job->decision.max_new_tokens = job->max_tokens;
-  Job* raw = job.get();
-  jobs_[job->id] = std::move(job);
-  return raw;
+  job->answer.responder().OnClosed([this, alive = alive_, id] {
+    if (*alive) Cancel(id);
+  });
+  CountPrompt(*(jobs_[id] = std::move(job)));
+  return id;
 }
 
 // The budget the client gave; where it gave none, what answers without a budget came to lately.
@@ -246,10 +246,8 @@ void Dispatcher::Shutdown(std::function<void()> done) {
     } else if (job->state == Job::State::kQueued) {
       std::erase(backends_[job->backend]->queued, job);
     }
-    job->decision.outcome.error = "the server is stopping";
-    ++metrics_.answers[503];
-    job->answer.Fail(openai::ErrorResponse(503, "the server is stopping", "stopping"));
-    Close(*job);
+    GiveUp(*job, openai::ErrorResponse(503, "the server is stopping", "stopping"),
+           "the server is stopping");
   }
   auto left = std::make_shared<int>(1);
   const auto one_less = [left, done = std::move(done)] {
@@ -269,13 +267,6 @@ void Dispatcher::Shutdown(std::function<void()> done) {
     }
   }
   loop_.Post(one_less);
-}
-
-BackendState* Dispatcher::FindBackend(std::string_view name) {
-  for (const auto& backend : backends_) {
-    if (backend->name == name) return backend.get();
-  }
-  return nullptr;
 }
 
 Job* Dispatcher::FindJob(const std::string& id) {

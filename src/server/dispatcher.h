@@ -123,8 +123,9 @@ class Dispatcher {
   friend struct Job;
 
   // The steps of a job, in order; dispatcher.cc, deciding.cc.
-  Job* Create(openai::GenerationRequest request, const SubmitOptions& options,
-              std::shared_ptr<http::Responder> responder);
+  enum class Purpose : unsigned char { kAnswer, kDecision };
+  std::string Begin(openai::GenerationRequest request, const SubmitOptions& options,
+                    std::shared_ptr<http::Responder> responder, Purpose purpose);
   void CountPrompt(Job& job);
   void Counted(Job& job);
   void Decide(Job& job);
@@ -164,7 +165,6 @@ class Dispatcher {
   void Probed(BackendState& backend, const ProbeResult& result);
   void PlanLoads();
 
-  BackendState* FindBackend(std::string_view name);
   Job* FindJob(const std::string& id);
   bool Serves(const BackendState& backend, std::string_view model) const;
   std::int64_t ExpectedTokens(const Job& job) const;

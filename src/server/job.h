@@ -42,6 +42,8 @@ struct Job final : CallSink {
         answer(request.endpoint, request.stream, std::move(responder)) {}
   void OnEvent(std::string_view raw, std::string_view data) override;
   void OnEnd(const CallEnd& end) override;
+  // The prompt as backends of that identity count it, and the estimate where they do not.
+  const CountedPrompt& PromptFor(const std::string& identity) const;
 
   Dispatcher* owner;
   std::string id;

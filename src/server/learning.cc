@@ -9,14 +9,6 @@
 namespace parallax::server {
 namespace {
 
-// The prompt as `backend` counts it, and the estimate where it does not.
-const CountedPrompt& PromptOf(const Job& job, const BackendState& backend) {
-  for (const CountedPrompt& prompt : job.prompts) {
-    if (!prompt.estimated && prompt.identity == backend.facts.identity) return prompt;
-  }
-  return job.prompts.front();
-}
-
 // The text that the next turn's prompt will begin with; see openai::PromptText.
 std::string NextTurn(const Job& job) {
   return job.request.endpoint == openai::Endpoint::kChat
@@ -29,7 +21,7 @@ std::string NextTurn(const Job& job) {
 // In the backend's own tokens; where no tokenizer answers, in shares of the estimated prompt.
 std::int64_t Dispatcher::PredictReuse(const Job& job, const BackendState& backend) const {
   if (!job.request.cache_prompt) return 0;
-  const CountedPrompt& prompt = PromptOf(job, backend);
+  const CountedPrompt& prompt = job.PromptFor(backend.facts.identity);
   const router::PrefixMatch match =
       index_.Match(static_cast<router::BackendId>(backend.index), prompt.symbols);
   if (!prompt.estimated || prompt.symbols.empty()) {
@@ -45,7 +37,7 @@ void Dispatcher::Learn(const Job& job) {
   const openai::Report& report = job.report;
   if (report.prompt_tokens >= 0) {
     backend.tokens_in += static_cast<std::uint64_t>(report.prompt_tokens);
-    const CountedPrompt& prompt = PromptOf(job, backend);
+    const CountedPrompt& prompt = job.PromptFor(backend.facts.identity);
     if (!prompt.estimated) {
       ++backend.count_checked;
       if (prompt.tokens == report.prompt_tokens) ++backend.count_exact;
@@ -94,7 +86,7 @@ void Dispatcher::LearnLatency(const Job& job, BackendState& backend) {
 
 void Dispatcher::LearnCache(const Job& job, BackendState& backend) {
   const auto id = static_cast<router::BackendId>(backend.index);
-  const CountedPrompt& prompt = PromptOf(job, backend);
+  const CountedPrompt& prompt = job.PromptFor(backend.facts.identity);
   const router::SymbolSpan symbols(prompt.symbols);
   if (job.first_delta_ms == 0 && job.report.prompt_tokens < 0) {
     // Stopped inside its prefill: what the backend had of it is all that is sure to be left.
