@@ -41,11 +41,7 @@ Result<Question> ReadRequest(const RouteOptions& options) {
     std::ifstream in(options.request, std::ios::binary);
     std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
     if (!in) return MakeError(ErrorCode::kNotFound, "cannot read {}", options.request);
-    const auto body = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-    const bool completion = body.is_object() && body.contains("prompt");
-    auto parsed = server::openai::ParseRequest(
-        completion ? server::openai::Endpoint::kCompletion : server::openai::Endpoint::kChat,
-        std::move(text));
+    auto parsed = server::openai::ParseRequest(std::nullopt, std::move(text));
     if (!parsed.ok()) return parsed.error().WithContext(options.request);
     question.request = std::move(*parsed);
     const router::TokenEstimator estimator;
@@ -122,17 +118,8 @@ Result<void> Route(const RouteOptions& options) {
   const std::vector<router::Symbol> symbols(static_cast<std::size_t>(question.prompt_tokens), 1);
   for (const server::BackendConfig& backend : config.backends) {
     const server::BackendSettings& settings = backend.settings;
-    router::BackendSnapshot view;
-    view.id = static_cast<router::BackendId>(snapshot.backends.size());
-    view.name = settings.name;
-    view.kind = settings.kind;
-    view.context_tokens = settings.context;
-    view.slots = std::max(settings.slots, 1);
-    view.single_flight = settings.single_flight;
-    view.preemptible_prefill = settings.preemptible_prefill;
-    const bool any =
-        std::find(settings.models.begin(), settings.models.end(), "*") != settings.models.end();
-    if (!any) view.models = settings.models;
+    router::BackendSnapshot view =
+        server::Describe(settings, {}, static_cast<router::BackendId>(snapshot.backends.size()));
     index.AddBackend(view.id, {});
     names.push_back(settings.name);
     snapshot.backends.push_back(std::move(view));
@@ -158,7 +145,7 @@ Result<void> Route(const RouteOptions& options) {
 
   router::RouteRequest request;
   request.id = "offline";
-  request.model = question.request.model == server::kAnyModel ? "" : question.request.model;
+  request.model = server::WantedModel(question.request);
   request.prompts = prompts;
   request.max_new_tokens =
       question.request.max_tokens.value_or(config.dispatcher.default_max_tokens);

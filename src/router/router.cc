@@ -18,11 +18,6 @@ QueueShape ShapeOf(const BackendSnapshot& b) {
           .sharing = b.sharing};
 }
 
-bool AnswersTo(const BackendSnapshot& b, const std::string& model) {
-  return model.empty() || b.models.empty() ||
-         std::find(b.models.begin(), b.models.end(), model) != b.models.end();
-}
-
 Exclusion AvailabilityExclusion(Availability availability) {
   switch (availability) {
     case Availability::kReady:
@@ -120,7 +115,7 @@ class Decider {
     c.context = fit.verdict;
     c.need_tokens = std::max<int64_t>(p, 0) + std::max<int64_t>(request_.max_new_tokens, 0);
     c.workload = MakeWorkload(p, fit.max_new_tokens, 0);
-    if (!AnswersTo(b, request_.model)) {
+    if (!AnswersTo(b.models, request_.model)) {
       c.exclusion = Exclusion::kModel;
     } else if (!request_.pinned.empty() && b.name != request_.pinned) {
       c.exclusion = Exclusion::kPinned;
@@ -360,6 +355,11 @@ class Decider {
 };
 
 }  // namespace
+
+bool AnswersTo(std::span<const std::string> models, std::string_view model) {
+  return model.empty() || models.empty() ||
+         std::find(models.begin(), models.end(), model) != models.end();
+}
 
 Decision Decide(const RouteRequest& request, const Snapshot& snapshot, const PrefixIndex& index,
                 const Models& models, const Policy& policy, TieState& ties) {

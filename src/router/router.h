@@ -13,6 +13,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "router/decision.h"
@@ -21,6 +24,10 @@
 #include "router/snapshot.h"
 
 namespace parallax::router {
+
+// Whether a backend with these names answers to `model`: one without names answers to all, and an
+// empty model is any.
+bool AnswersTo(std::span<const std::string> models, std::string_view model);
 
 // Remembers who was chosen when, so that ties spread evenly.
 struct TieState {

@@ -43,10 +43,11 @@ void Dispatcher::CountPrompt(Job& job) {
   estimate.symbols = router::ByteBlocks(job.prompt_text, options_.block_bytes);
   job.prompts.push_back(std::move(estimate));
 
+  const std::string wanted = WantedModel(job.request);
   std::vector<BackendState*> asked;
   for (const auto& backend : backends_) {
     if (backend->health != Health::kReady || backend->facts.identity.empty()) continue;
-    if (!Serves(*backend, job.request.model)) continue;
+    if (!router::AnswersTo(ModelNames(*backend->settings, backend->facts), wanted)) continue;
     const bool twice = std::any_of(asked.begin(), asked.end(), [&](const BackendState* other) {
       return other->facts.identity == backend->facts.identity;
     });
@@ -111,24 +112,8 @@ router::Snapshot Dispatcher::MakeSnapshot() const {
   router::Snapshot snapshot;
   snapshot.now_ms = loop_.WallMs();
   for (const auto& backend : backends_) {
-    router::BackendSnapshot view;
-    const BackendSettings& settings = *backend->settings;
-    view.id = static_cast<router::BackendId>(backend->index);
-    view.name = backend->name;
-    view.kind = settings.kind;
-    view.context_tokens = backend->context();
-    view.slots = backend->slots();
-    view.single_flight = settings.single_flight;
-    view.preemptible_prefill = settings.preemptible_prefill;
-    view.sharing = settings.sharing;
-    view.queue_limit = settings.queue_limit;
-    view.cache_reporting = true;
-    const auto& own = settings.models;
-    if (std::find(own.begin(), own.end(), "*") == own.end()) {
-      view.models = own;
-      const auto& told = backend->facts.models;
-      view.models.insert(view.models.end(), told.begin(), told.end());
-    }
+    router::BackendSnapshot view = Describe(*backend->settings, backend->facts,
+                                            static_cast<router::BackendId>(backend->index));
     if (backend->marked || backend->unloading || !backend->backend->loaded()) {
       view.availability = router::Availability::kUnloaded;
       view.ready_in_ms = backend->load_ms;
@@ -189,7 +174,7 @@ void Dispatcher::Decide(Job& job) {
   }
   router::RouteRequest request;
   request.id = job.id;
-  request.model = job.request.model == kAnyModel ? std::string() : job.request.model;
+  request.model = WantedModel(job.request);
   request.kind = job.request.endpoint == openai::Endpoint::kChat ? router::RequestKind::kChat
                                                                  : router::RequestKind::kCompletion;
   request.prompts = prompts;

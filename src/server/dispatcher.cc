@@ -19,14 +19,43 @@ const CountedPrompt& Job::PromptFor(const std::string& identity) const {
   return prompts.front();
 }
 
-int BackendState::slots() const {
-  if (settings->single_flight) return 1;
-  if (settings->slots > 0) return settings->slots;
-  return std::max(facts.slots, 1);
+int BackendState::slots() const { return SlotsOf(*settings, facts); }
+std::int64_t BackendState::context() const { return ContextOf(*settings, facts); }
+
+int SlotsOf(const BackendSettings& settings, const BackendFacts& facts) {
+  if (settings.single_flight) return 1;
+  return settings.slots > 0 ? settings.slots : std::max(facts.slots, 1);
 }
 
-std::int64_t BackendState::context() const {
-  return settings->context > 0 ? settings->context : facts.context_tokens;
+std::int64_t ContextOf(const BackendSettings& settings, const BackendFacts& facts) {
+  return settings.context > 0 ? settings.context : facts.context_tokens;
+}
+
+std::vector<std::string> ModelNames(const BackendSettings& settings, const BackendFacts& facts) {
+  std::vector<std::string> names = settings.models;
+  if (std::find(names.begin(), names.end(), "*") != names.end()) return {};
+  names.insert(names.end(), facts.models.begin(), facts.models.end());
+  return names;
+}
+
+std::string WantedModel(const openai::GenerationRequest& request) {
+  return request.model == kAnyModel ? std::string() : request.model;
+}
+
+router::BackendSnapshot Describe(const BackendSettings& settings, const BackendFacts& facts,
+                                 router::BackendId id) {
+  router::BackendSnapshot view;
+  view.id = id;
+  view.name = settings.name;
+  view.kind = settings.kind;
+  view.context_tokens = ContextOf(settings, facts);
+  view.slots = SlotsOf(settings, facts);
+  view.single_flight = settings.single_flight;
+  view.preemptible_prefill = settings.preemptible_prefill;
+  view.sharing = settings.sharing;
+  view.queue_limit = settings.queue_limit;
+  view.models = ModelNames(settings, facts);
+  return view;
 }
 
 Dispatcher::Dispatcher(Loop& loop, const DispatcherOptions& options, LogSink log)
@@ -126,16 +155,6 @@ std::int64_t Dispatcher::ExpectedTokens(const Job& job) const {
   if (job.request.max_tokens) return *job.request.max_tokens;
   return mean_answer_tokens_ > 0 ? static_cast<std::int64_t>(mean_answer_tokens_ + 0.5)
                                  : options_.default_max_tokens;
-}
-
-bool Dispatcher::Serves(const BackendState& backend, std::string_view model) const {
-  const auto& own = backend.settings->models;
-  const auto& told = backend.facts.models;
-  if (model.empty() || model == kAnyModel || (own.empty() && told.empty())) return true;
-  const auto has = [&](const std::vector<std::string>& names) {
-    return std::find(names.begin(), names.end(), model) != names.end();
-  };
-  return has(own) || has(told) || std::find(own.begin(), own.end(), "*") != own.end();
 }
 
 void Dispatcher::Enqueue(Job& job) {

@@ -64,6 +64,19 @@ struct BackendSettings {
   double load_ms = 10'000;  // how long loading takes, until it has been seen
 };
 
+// What is configured counts before what the backend tells.
+int SlotsOf(const BackendSettings& settings, const BackendFacts& facts);
+std::int64_t ContextOf(const BackendSettings& settings, const BackendFacts& facts);
+// Its names: the configured ones and those it tells; none, which means any, where one is "*".
+std::vector<std::string> ModelNames(const BackendSettings& settings, const BackendFacts& facts);
+
+// The model that a request asks the router for: "" for any.
+std::string WantedModel(const openai::GenerationRequest& request);
+
+// The backend as a decision sees it while it is ready and idle.
+router::BackendSnapshot Describe(const BackendSettings& settings, const BackendFacts& facts,
+                                 router::BackendId id);
+
 struct DispatcherOptions {
   router::Policy policy;
   router::PrefixIndex::Options index;
@@ -166,7 +179,6 @@ class Dispatcher {
   void PlanLoads();
 
   Job* FindJob(const std::string& id);
-  bool Serves(const BackendState& backend, std::string_view model) const;
   std::int64_t ExpectedTokens(const Job& job) const;
   void Say(Severity severity, std::string event, std::string message,
            std::vector<std::pair<std::string, std::string>> fields = {}) const;

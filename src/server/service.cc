@@ -30,13 +30,6 @@ bool SameSecret(std::string_view a, std::string_view b) {
   return difference == 0;
 }
 
-// A body with messages is a chat's. What nests too deep is refused later, unparsed.
-bool LooksLikeCompletion(const std::string& body) {
-  if (openai::Depth(body) > openai::kMaxDepth) return false;
-  const auto parsed = nlohmann::json::parse(body, nullptr, /*allow_exceptions=*/false);
-  return parsed.is_object() && parsed.contains("prompt") && !parsed.contains("messages");
-}
-
 bool IsJsonType(std::string_view type) { return type.substr(0, 16) == "application/json"; }
 
 }  // namespace
@@ -96,9 +89,7 @@ void Service::Handle(http::Request request, std::shared_ptr<http::Responder> res
     return Generate(openai::Endpoint::kCompletion, request, responder, false);
   }
   if (path == "/v1/route") {
-    return Generate(
-        LooksLikeCompletion(request.body) ? openai::Endpoint::kCompletion : openai::Endpoint::kChat,
-        request, responder, true);
+    return Generate(std::nullopt, request, responder, true);
   }
   if (path == "/v1/models") return send(Models());
   if (path == "/health" || path == "/v1/health") return send(Health());
@@ -126,7 +117,7 @@ void Service::Handle(http::Request request, std::shared_ptr<http::Responder> res
   send(openai::ErrorResponse(404, fmt::format("there is no {}", path.substr(0, 200)), "not_found"));
 }
 
-void Service::Generate(openai::Endpoint endpoint, const http::Request& request,
+void Service::Generate(std::optional<openai::Endpoint> endpoint, const http::Request& request,
                        const std::shared_ptr<http::Responder>& responder, bool decide_only) {
   // curl's -d says it sends a form; a web page that does so tries to get round the browser's rules.
   if (!http::FindHeader(request.headers, "origin").empty() &&

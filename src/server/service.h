@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "server/dispatcher.h"
@@ -26,7 +27,7 @@ class Service {
   void SetServer(const http::Server* server) { server_ = server; }
 
  private:
-  void Generate(openai::Endpoint endpoint, const http::Request& request,
+  void Generate(std::optional<openai::Endpoint> endpoint, const http::Request& request,
                 const std::shared_ptr<http::Responder>& responder, bool decide_only);
   http::Response Models() const;
   http::Response Health() const;

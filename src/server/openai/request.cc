@@ -92,9 +92,8 @@ std::string_view Name(Endpoint endpoint) {
   return endpoint == Endpoint::kChat ? "chat" : "completion";
 }
 
-Result<GenerationRequest> ParseRequest(Endpoint endpoint, std::string text) {
+Result<GenerationRequest> ParseRequest(std::optional<Endpoint> endpoint, std::string text) {
   GenerationRequest request;
-  request.endpoint = endpoint;
   if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);  // a byte order mark is no JSON
   if (Depth(text) > kMaxDepth) {
     return MakeError(ErrorCode::kInvalidArgument, "the body nests deeper than {} levels",
@@ -106,6 +105,8 @@ Result<GenerationRequest> ParseRequest(Endpoint endpoint, std::string text) {
   }
   if (!request.body.is_object()) return Wrong("body", "a JSON object", request.body);
   const json& body = request.body;
+  const bool completion = body.contains("prompt") && !body.contains("messages");
+  request.endpoint = endpoint.value_or(completion ? Endpoint::kCompletion : Endpoint::kChat);
 
   if (const json* model = Find(body, "model")) {
     if (!model->is_string()) return Wrong("model", "a string", *model);
@@ -139,7 +140,8 @@ Result<GenerationRequest> ParseRequest(Endpoint endpoint, std::string text) {
     }
     request.timeout_ms = timeout->get<double>() * 1000;
   }
-  PX_RETURN_IF_ERROR(endpoint == Endpoint::kChat ? CheckMessages(request) : CheckPrompt(request));
+  PX_RETURN_IF_ERROR(request.endpoint == Endpoint::kChat ? CheckMessages(request)
+                                                         : CheckPrompt(request));
   request.text = std::move(text);
   return request;
 }

@@ -44,8 +44,9 @@ struct GenerationRequest {
   std::optional<double> timeout_ms;     // timeout (seconds): the client's deadline
 };
 
-// Errors say which field, what was wanted and what was found.
-Result<GenerationRequest> ParseRequest(Endpoint endpoint, std::string text);
+// Errors say which field, what was wanted and what was found. Without an endpoint the body tells: one
+// with a prompt and no messages is a completion's.
+Result<GenerationRequest> ParseRequest(std::optional<Endpoint> endpoint, std::string text);
 
 // The text to send to a backend: the client's, streaming, with usage asked for where `add_usage`.
 std::string UpstreamText(const GenerationRequest& request, bool add_usage);
