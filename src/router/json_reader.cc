@@ -119,14 +119,17 @@ JsonObject JsonObject::Object(const char* key) {
   return empty;
 }
 
+const JsonObject::Json* JsonObject::Array(const char* key) {
+  const Json* found = Find(key, /*required=*/false);
+  if (found == nullptr || found->is_array()) return found;
+  Fail(key, fmt::format("an array is wanted, found {}", found->type_name()));
+  return nullptr;
+}
+
 std::vector<JsonObject> JsonObject::Objects(const char* key) {
   std::vector<JsonObject> objects;
-  const Json* found = Find(key, /*required=*/false);
+  const Json* found = Array(key);
   if (found == nullptr) return objects;
-  if (!found->is_array()) {
-    Fail(key, fmt::format("an array is wanted, found {}", found->type_name()));
-    return objects;
-  }
   for (size_t i = 0; i < found->size(); ++i) {
     objects.emplace_back((*found)[i], fmt::format("{}[{}]", PathOf(key), i), error_);
   }
@@ -135,12 +138,8 @@ std::vector<JsonObject> JsonObject::Objects(const char* key) {
 
 std::vector<int64_t> JsonObject::Integers(const char* key, int64_t min, int64_t max) {
   std::vector<int64_t> values;
-  const Json* found = Find(key, /*required=*/false);
+  const Json* found = Array(key);
   if (found == nullptr) return values;
-  if (!found->is_array()) {
-    Fail(key, fmt::format("an array is wanted, found {}", found->type_name()));
-    return values;
-  }
   for (const Json& element : *found) {
     const std::optional<int64_t> n = AsInteger(element);
     if (!n || *n < min || *n > max) {
@@ -154,12 +153,8 @@ std::vector<int64_t> JsonObject::Integers(const char* key, int64_t min, int64_t 
 
 std::vector<std::string> JsonObject::Strings(const char* key) {
   std::vector<std::string> values;
-  const Json* found = Find(key, /*required=*/false);
+  const Json* found = Array(key);
   if (found == nullptr) return values;
-  if (!found->is_array()) {
-    Fail(key, fmt::format("an array is wanted, found {}", found->type_name()));
-    return values;
-  }
   for (const Json& element : *found) {
     if (!element.is_string()) {
       Fail(key, "strings are wanted");

@@ -60,6 +60,7 @@ class JsonObject {
 
  private:
   const Json* Find(const char* key, bool required);
+  const Json* Array(const char* key);  // null where it is absent, or no array: an error then
   size_t OneOfList(const char* key, const std::vector<std::string_view>& names,
                    std::optional<size_t> fallback);
   std::string PathOf(std::string_view key) const;

@@ -40,7 +40,6 @@ void Dispatcher::CountPrompt(Job& job) {
   job.prompt_text = openai::PromptText(job.request);
   CountedPrompt estimate;
   estimate.estimated = true;
-  estimate.symbols = router::ByteBlocks(job.prompt_text, options_.block_bytes);
   job.prompts.push_back(std::move(estimate));
 
   const std::string wanted = WantedModel(job.request);
@@ -158,13 +157,21 @@ void Dispatcher::Decide(Job& job) {
   }
   router::Snapshot snapshot = MakeSnapshot();
   std::vector<router::BackendPrompt> prompts(backends_.size());
-  const router::ByteCounts bytes = router::CountBytes(job.prompt_text);
+  // Only where a backend's own count is missing: both read the whole text.
+  CountedPrompt& estimate = job.prompts.front();
+  std::optional<router::ByteCounts> bytes;
   for (std::size_t i = 0; i < backends_.size(); ++i) {
     const CountedPrompt& prompt = job.PromptFor(backends_[i]->facts.identity);
+    prompts[i].tokens = prompt.tokens;
+    if (prompt.estimated) {
+      if (!bytes) bytes = router::CountBytes(job.prompt_text);
+      if (estimate.symbols.empty()) {
+        estimate.symbols = router::ByteBlocks(job.prompt_text, options_.block_bytes);
+      }
+      prompts[i].tokens = estimator_.Estimate(backends_[i]->name, *bytes).tokens;
+    }
     prompts[i].symbols = prompt.symbols;
     prompts[i].estimated = prompt.estimated;
-    prompts[i].tokens =
-        prompt.estimated ? estimator_.Estimate(backends_[i]->name, bytes).tokens : prompt.tokens;
     prompts[i].bytes = static_cast<std::int64_t>(job.prompt_text.size());
     models_.backends[i].extended = backends_[i]->fit->model();
   }

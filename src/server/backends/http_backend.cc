@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "server/asio_loop.h"
+#include "server/http/address.h"
 #include "server/http/fetch_text.h"
 #include "server/http/sse.h"
 
@@ -158,7 +159,7 @@ class HttpBackend final : public Backend {
   }
   bool wants_usage_option() const override { return options_.dialect != HttpDialect::kLlamaServer; }
   std::string place() const override {
-    return fmt::format("http://{}:{}{}", options_.origin.host, options_.origin.port,
+    return fmt::format("http://{}{}", http::Format({options_.origin.host, options_.origin.port}),
                        options_.origin.base_path);
   }
 
