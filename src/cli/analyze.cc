@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "cli/command.h"
 #include "cli/human.h"
 #include "cli/inputs.h"
@@ -281,7 +282,7 @@ void PrintJson(const AnalyzeArguments& args, const Analysis& a) {
     json["operators"].push_back(std::move(entry));
   }
   json["unsupported"] = a.unsupported;
-  fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  fmt::print("{}\n", DumpJson(json, 2));
 }
 
 }  // namespace

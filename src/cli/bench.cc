@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "cli/command.h"
 #include "cli/human.h"
 #include "cli/inputs.h"
@@ -195,7 +196,7 @@ Result<void> Bench(const BenchArguments& args) {
     json["load_ms"] = load_ms;
     json["plan_ms"] = plan_ms;
     if (args.ops) json["ops"] = OpsJson(profile.Sorted());
-    fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n", DumpJson(json, 2));
     return {};
   }
   Print("{} on {} thread(s), {} runs after {} warm-up\n", args.model.path, session->threads(),

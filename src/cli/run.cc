@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "cli/command.h"
 #include "cli/human.h"
 #include "cli/inputs.h"
@@ -100,7 +101,7 @@ void PrintJson(const RunArguments& args, const Graph& graph, const std::vector<T
     json["outputs"].push_back(std::move(o));
   }
   if (!args.outputs.empty()) json["written"] = args.outputs;
-  fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  fmt::print("{}\n", DumpJson(json, 2));
 }
 
 Result<void> Run(const RunArguments& args) {

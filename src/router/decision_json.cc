@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "router/decision.h"
 #include "router/enum_names.h"
 #include "router/json_reader.h"
@@ -205,9 +206,7 @@ std::string ToJson(const Decision& d) {
       {"best_total_ms", Milliseconds(d.best_total_ms)},
       {"outcome", OutcomeJson(d.outcome)},
   };
-  // Names come from clients and may be no UTF-8.
-  return json.dump(/*indent=*/-1, ' ', /*ensure_ascii=*/false,
-                   OrderedJson::error_handler_t::replace);
+  return DumpJson(json);
 }
 
 Result<Decision> FromJson(std::string_view text) {

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "router/enum_names.h"
 #include "router/json_reader.h"
 
@@ -241,9 +242,7 @@ std::string WriteModelFile(const ModelFile& file) {
                            {"short_side", file.prompt_only->short_side},
                            {"threshold", ThresholdJson(file.prompt_only->threshold)}};
   }
-  return json.dump(/*indent=*/2, ' ', /*ensure_ascii=*/false,
-                   OrderedJson::error_handler_t::replace) +
-         "\n";
+  return DumpJson(json, 2) + "\n";
 }
 
 BackendModels ModelsFor(const ModelFile& file, std::string_view backend, BackendKind kind) {

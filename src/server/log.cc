@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
+
 namespace parallax::server {
 namespace {
 
@@ -42,7 +44,7 @@ std::string FormatJson(const LogEntry& entry, double wall_ms) {
                               {"event", entry.event},
                               {"message", entry.message}};
   for (const auto& [key, value] : entry.fields) line[key] = value;
-  return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return DumpJson(line);
 }
 
 }  // namespace parallax::server

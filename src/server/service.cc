@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "server/openai/error.h"
 #include "server/openai/json_text.h"
 #include "server/status_page.h"
@@ -16,9 +17,7 @@ namespace {
 using nlohmann::ordered_json;
 
 http::Response Json(const ordered_json& value, int status = 200) {
-  return {status,
-          {{"Content-Type", "application/json"}},
-          value.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n"};
+  return {status, {{"Content-Type", "application/json"}}, DumpJson(value) + "\n"};
 }
 
 // Takes as long for a wrong key as for a right one, wherever they differ.

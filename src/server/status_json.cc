@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "server/service.h"
 
 namespace parallax::server {
@@ -133,7 +134,7 @@ std::string StatusJson(const Dispatcher& dispatcher, double now_ms) {
       status["decisions"].push_back(DecisionJson(*decision));
     }
   }
-  return status.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  return DumpJson(status);
 }
 
 }  // namespace parallax::server

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "server/asio_loop.h"
 #include "server/http/address.h"
 #include "server/http/fetch_text.h"
@@ -19,10 +20,6 @@ using nlohmann::json;
 
 constexpr std::size_t kAnswerBytes = 64 << 20;  // an answer that is not a stream
 constexpr std::size_t kErrorBytes = 1 << 20;
-
-std::string Dump(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
-}
 
 bool IsType(std::string_view content_type, std::string_view wanted) {
   return content_type.substr(0, wanted.size()) == wanted;
@@ -196,7 +193,7 @@ class HttpBackend final : public Backend {
   }
 
   void Tokenize(const json& text, bool add_special, TokensCallback callback) {
-    Ask("POST", "/tokenize", Dump({{"content", text}, {"add_special", add_special}}),
+    Ask("POST", "/tokenize", DumpJson(json{{"content", text}, {"add_special", add_special}}),
         options_.tokenize_ms, [callback = std::move(callback)](Result<http::Response> answer) {
           if (!answer.ok()) return callback(answer.error());
           const json parsed = json::parse(answer->body, nullptr, /*allow_exceptions=*/false);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/json_text.h"
+
 namespace parallax::server::openai {
 namespace {
 
@@ -102,7 +104,7 @@ std::string Aggregate::Finish() const {
     }
     answer["choices"].push_back(std::move(whole));
   }
-  return answer.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  return DumpJson(answer);
 }
 
 }  // namespace parallax::server::openai

@@ -6,17 +6,15 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
+
 namespace parallax::server::openai {
 namespace {
 
 using nlohmann::ordered_json;
 
-std::string Dump(const ordered_json& value) {
-  return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-}
-
 http::Response Json(int status, const ordered_json& value) {
-  return {status, {{"Content-Type", "application/json"}}, Dump(value) + "\n"};
+  return {status, {{"Content-Type", "application/json"}}, DumpJson(value) + "\n"};
 }
 
 ordered_json Body(int status, std::string_view message, std::string_view code) {

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "base/json_text.h"
 #include "server/openai/json_text.h"
 
 namespace parallax::server::openai {
@@ -160,23 +161,20 @@ std::string UpstreamText(const GenerationRequest& request, bool add_usage) {
 }
 
 std::string PromptText(const GenerationRequest& request) {
-  const auto dump = [](const json& value) {
-    return value.dump(-1, ' ', false, json::error_handler_t::replace);
-  };
   std::string text;
   if (request.endpoint == Endpoint::kCompletion) {
     const json& prompt = request.body["prompt"];
-    return prompt.is_string() ? prompt.get<std::string>() : dump(prompt);
+    return prompt.is_string() ? prompt.get<std::string>() : DumpJson(prompt);
   }
-  if (const json* tools = Find(request.body, "tools")) text += dump(*tools);
+  if (const json* tools = Find(request.body, "tools")) text += DumpJson(*tools);
   for (const json& message : request.body["messages"]) {
     const json* content = Find(message, "content");
     text += message["role"].get_ref<const std::string&>();
     text += '\n';
     if (content != nullptr) {
-      text += content->is_string() ? content->get_ref<const std::string&>() : dump(*content);
+      text += content->is_string() ? content->get_ref<const std::string&>() : DumpJson(*content);
     }
-    if (const json* calls = Find(message, "tool_calls")) text += dump(*calls);
+    if (const json* calls = Find(message, "tool_calls")) text += DumpJson(*calls);
     text += '\n';
   }
   return text;
