@@ -128,11 +128,13 @@ fuzz() {
     return
   fi
   build fuzz "${targets[@]}" || { echo "build of fuzz failed"; failed=1; return; }
-  node_seeds build/fuzz/node-seeds
+  node_seeds build/fuzz/seeds/fuzz_import
   for target in "${targets[@]}"; do
     local corpus="build/fuzz/corpus/$target" crashes="build/fuzz/crashes/$target" log="build/fuzz/$target.log"
-    local seeds=(build/fuzz/node-seeds)
-    [[ -d tests/fuzz/seeds/$target ]] && seeds+=("tests/fuzz/seeds/$target")
+    local seeds=() folder
+    for folder in {tests,build}/fuzz/seeds/"$target"; do
+      [[ -d $folder ]] && seeds+=("$folder")
+    done
     mkdir -p "$corpus" "$crashes"
     if "build/fuzz/$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=3000 -max_len=65536 \
       -print_final_stats=1 -artifact_prefix="$crashes/" "$corpus" "${seeds[@]}" </dev/null >"$log" 2>&1; then
