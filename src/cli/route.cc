@@ -2,19 +2,18 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <memory>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "cli/command.h"
 #include "cli/server_config.h"
+#include "cli/usage.h"
 #include "router/router.h"
 #include "router/symbols.h"
 #include "router/token_estimator.h"
 #include "server/app.h"
+#include "server/text_file.h"
 
 namespace parallax::cli {
 namespace {
@@ -38,9 +37,7 @@ struct Question {
 Result<Question> ReadRequest(const RouteOptions& options) {
   Question question;
   if (!options.request.empty()) {
-    std::ifstream in(options.request, std::ios::binary);
-    std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-    if (!in) return MakeError(ErrorCode::kNotFound, "cannot read {}", options.request);
+    PX_ASSIGN_OR_RETURN(std::string text, server::ReadTextFile(options.request));
     auto parsed = server::openai::ParseRequest(std::nullopt, std::move(text));
     if (!parsed.ok()) return parsed.error().WithContext(options.request);
     question.request = std::move(*parsed);
@@ -50,7 +47,7 @@ Result<Question> ReadRequest(const RouteOptions& options) {
             .tokens;
     question.estimated = true;
   } else if (!options.prompt_tokens) {
-    return MakeError(ErrorCode::kInvalidArgument, "give a REQUEST.json or --prompt-tokens");
+    FailUsage("give a REQUEST.json or --prompt-tokens");
   }
   if (options.prompt_tokens) {
     question.prompt_tokens = *options.prompt_tokens;
@@ -101,9 +98,7 @@ Result<void> Route(const RouteOptions& options) {
   PX_ASSIGN_OR_RETURN(const router::ModelFile models, server::LoadModels(config));
   if (config.backends.empty()) TakeBackends(models, config);
   if (config.backends.empty()) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "no backend is given: --config, --backend, or --model with backends of its "
-                     "own");
+    FailUsage("no backend is given: --config, --backend, or --model with backends of its own");
   }
   PX_ASSIGN_OR_RETURN(const router::Policy policy, server::MakePolicy(config));
 
@@ -134,8 +129,8 @@ Result<void> Route(const RouteOptions& options) {
     const long long tokens =
         equals == std::string::npos ? -1 : std::strtoll(entry.c_str() + equals + 1, &end, 10);
     if (name == names.end() || tokens < 0 || *end != '\0' || end == entry.c_str() + equals + 1) {
-      return MakeError(ErrorCode::kInvalidArgument,
-                       "--cached {}: NAME=TOKENS with the name of a backend is wanted", entry);
+      FailUsage(
+          fmt::format("--cached {}: NAME=TOKENS with the name of a backend is wanted", entry));
     }
     const auto held = static_cast<std::size_t>(std::min<long long>(tokens, question.prompt_tokens));
     index.Insert(static_cast<router::BackendId>(name - names.begin()),

@@ -1,4 +1,5 @@
 // parallax serve: one OpenAI endpoint over several backends.
+#include <csignal>
 #include <cstdio>
 #include <memory>
 
@@ -6,6 +7,7 @@
 
 #include "cli/command.h"
 #include "cli/server_config.h"
+#include "cli/usage.h"
 #include "server/app.h"
 
 namespace parallax::cli {
@@ -17,11 +19,13 @@ struct ServeOptions {
 };
 
 int Serve(const ServeOptions& options) {
+  if (options.config.file.empty() && options.config.backends.empty()) {
+    FailUsage("no backend is given: --config FILE with [[backend]], or --backend NAME=PLACE");
+  }
   Result<server::Config> config = LoadServerConfig(options.config);
   if (!config.ok()) return Report(config.error());
-  if (options.config.backends.empty() && config->backends.empty()) {
-    return Report(server::Validate(*config).error());
-  }
+  // A log's reader that goes away is no reason to stop serving.
+  std::signal(SIGPIPE, SIG_IGN);
   server::AsioLoop loop;
   server::LogSink log;
   if (options.log != "none") {
@@ -29,8 +33,8 @@ int Serve(const ServeOptions& options) {
     log = [&loop, json](const server::LogEntry& entry) {
       const double now = loop.WallMs();
       const std::string line =
-          json ? server::FormatJson(entry, now) : server::FormatText(entry, now);
-      fmt::print(stderr, "{}\n", line);
+          (json ? server::FormatJson(entry, now) : server::FormatText(entry, now)) + "\n";
+      std::fwrite(line.data(), 1, line.size(), stderr);
     };
   }
   auto app = server::App::Start(loop, std::move(*config), PARALLAX_VERSION, log);

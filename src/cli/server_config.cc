@@ -1,11 +1,22 @@
 #include "cli/server_config.h"
 
-#include <fstream>
-#include <iterator>
-
 #include <fmt/format.h>
 
+#include "cli/usage.h"
+#include "server/http/address.h"
+#include "server/http/client.h"
+#include "server/text_file.h"
+
 namespace parallax::cli {
+namespace {
+
+// What is wrong with an option's text is an error of usage: for the option parser to tell.
+template <class T>
+std::string Complaint(const Result<T>& parsed) {
+  return parsed.ok() ? "" : parsed.error().message();
+}
+
+}  // namespace
 
 void AddServerConfigOptions(CLI::App* command, ServerConfigOptions* options) {
   command->add_option("--config", options->file, "Configuration (TOML); flags override it")
@@ -15,13 +26,21 @@ void AddServerConfigOptions(CLI::App* command, ServerConfigOptions* options) {
                    "A backend: NAME=http://HOST:PORT, NAME=openai:http://..., "
                    "NAME=llama-server:http://... or NAME=llama-server:MODEL.gguf (started here); "
                    "may be given several times")
-      ->type_name("NAME=PLACE");
+      ->type_name("NAME=PLACE")
+      ->check([](const std::string& text) {
+        const auto backend = server::ParseBackendFlag(text);
+        return backend.ok() && !backend->url.empty()
+                   ? Complaint(server::http::ParseOrigin(backend->url))
+                   : Complaint(backend);
+      });
   command->add_option("--listen", options->listen, "Address to listen on [127.0.0.1:8080]")
-      ->type_name("HOST:PORT");
+      ->type_name("HOST:PORT")
+      ->check([](const std::string& text) { return Complaint(server::http::ParseAddress(text)); });
   command
       ->add_option("--policy", options->policy,
                    "extended, pcar, psr, psr-eff, prompt-only or only:NAME [extended]")
-      ->type_name("NAME");
+      ->type_name("NAME")
+      ->check([](const std::string& text) { return Complaint(router::ParsePolicy(text)); });
   command->add_option("--objective", options->objective, "What to make short [total]")
       ->check(CLI::IsMember({"total", "ttft"}));
   command
@@ -46,9 +65,7 @@ void AddServerConfigOptions(CLI::App* command, ServerConfigOptions* options) {
 Result<server::Config> LoadServerConfig(const ServerConfigOptions& options) {
   server::Config config;
   if (!options.file.empty()) {
-    std::ifstream in(options.file, std::ios::binary);
-    const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-    if (!in) return MakeError(ErrorCode::kNotFound, "cannot read {}", options.file);
+    PX_ASSIGN_OR_RETURN(const std::string text, server::ReadTextFile(options.file));
     PX_ASSIGN_OR_RETURN(config, server::ParseConfig(text, options.file));
   }
   for (const std::string& flag : options.backends) {

@@ -1,8 +1,6 @@
 #include "server/app.h"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -10,6 +8,7 @@
 #include "server/backends/http_backend.h"
 #include "server/backends/llama_process.h"
 #include "server/openai/error.h"
+#include "server/text_file.h"
 
 namespace parallax::server {
 namespace {
@@ -38,11 +37,7 @@ std::unique_ptr<Backend> MakeBackend(AsioLoop& loop, const BackendConfig& config
 Result<router::ModelFile> LoadModels(Config& config) {
   router::ModelFile file;
   if (config.model_file.empty()) return file;
-  std::ifstream in(config.model_file, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  if (!in) {
-    return MakeError(ErrorCode::kNotFound, "cannot read the model file {}", config.model_file);
-  }
+  PX_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(config.model_file));
   auto parsed = router::ParseModelFile(text);
   if (!parsed.ok()) return parsed.error().WithContext(config.model_file);
   file = std::move(*parsed);
