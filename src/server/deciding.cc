@@ -111,8 +111,7 @@ router::Snapshot Dispatcher::MakeSnapshot() const {
   router::Snapshot snapshot;
   snapshot.now_ms = loop_.WallMs();
   for (const auto& backend : backends_) {
-    router::BackendSnapshot view = Describe(*backend->settings, backend->facts,
-                                            static_cast<router::BackendId>(backend->index));
+    router::BackendSnapshot view = Describe(*backend->settings, backend->facts, backend->id());
     if (backend->marked || backend->unloading || !backend->backend->loaded()) {
       view.availability = router::Availability::kUnloaded;
       view.ready_in_ms = backend->load_ms;

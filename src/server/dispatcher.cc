@@ -92,7 +92,7 @@ void Dispatcher::AddBackend(const BackendSettings& settings, std::unique_ptr<Bac
 // Again where it turns out that a tokenizer answers, or does not.
 void Dispatcher::AddToIndex(const BackendState& backend) {
   index_.AddBackend(
-      static_cast<router::BackendId>(backend.index),
+      backend.id(),
       {.max_sequences = backend.settings->cache_sequences,
        .max_tokens = backend.settings->cache_tokens,
        .tokens_per_symbol =

@@ -134,6 +134,7 @@ struct BackendState {
   std::uint64_t count_checked = 0;  // and whose prompt length could
   std::uint64_t count_exact = 0;
 
+  router::BackendId id() const { return static_cast<router::BackendId>(index); }  // of the index
   int slots() const;
   std::int64_t context() const;
   int busy() const { return static_cast<int>(running.size() + ghosts.size()); }

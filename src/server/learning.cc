@@ -22,8 +22,7 @@ std::string NextTurn(const Job& job) {
 std::int64_t Dispatcher::PredictReuse(const Job& job, const BackendState& backend) const {
   if (!job.request.cache_prompt) return 0;
   const CountedPrompt& prompt = job.PromptFor(backend.facts.identity);
-  const router::PrefixMatch match =
-      index_.Match(static_cast<router::BackendId>(backend.index), prompt.symbols);
+  const router::PrefixMatch match = index_.Match(backend.id(), prompt.symbols);
   if (!prompt.estimated || prompt.symbols.empty()) {
     return static_cast<std::int64_t>(match.reusable);
   }
@@ -85,7 +84,7 @@ void Dispatcher::LearnLatency(const Job& job, BackendState& backend) {
 }
 
 void Dispatcher::LearnCache(const Job& job, BackendState& backend) {
-  const auto id = static_cast<router::BackendId>(backend.index);
+  const auto id = backend.id();
   const CountedPrompt& prompt = job.PromptFor(backend.facts.identity);
   const router::SymbolSpan symbols(prompt.symbols);
   if (job.first_delta_ms == 0 && job.report.prompt_tokens < 0) {

@@ -124,8 +124,7 @@ std::string PrometheusText(const Dispatcher& dispatcher, const http::ServerCount
        }},
       {"index_bytes", "gauge", "Memory of its part of the prefix index.",
        [](const Dispatcher& d, const BackendState& b) {
-         return static_cast<double>(
-             d.index().Gauges(static_cast<router::BackendId>(b.index)).bytes);
+         return static_cast<double>(d.index().Gauges(b.id()).bytes);
        }},
   };
   for (const Family& family : kFamilies) {

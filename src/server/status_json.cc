@@ -30,8 +30,7 @@ ordered_json JobJson(const Job& job, double now_ms) {
 
 ordered_json BackendJson(const Dispatcher& dispatcher, const BackendState& backend,
                          const router::BackendSnapshot& view, double now_ms) {
-  const router::CacheGauges cache =
-      dispatcher.index().Gauges(static_cast<router::BackendId>(backend.index));
+  const router::CacheGauges cache = dispatcher.index().Gauges(backend.id());
   const router::LatencyModel& model = backend.fit->model();
   ordered_json jobs = ordered_json::array();
   for (const Job* job : backend.running) jobs.push_back(JobJson(*job, now_ms));

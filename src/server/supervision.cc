@@ -30,7 +30,7 @@ void Dispatcher::ProbeSoon(BackendState& backend, double delay_ms) {
 void Dispatcher::Probed(BackendState& backend, const ProbeResult& told) {
   if (stopping_) return;
   const Health before = backend.health;
-  const auto id = static_cast<router::BackendId>(backend.index);
+  const auto id = backend.id();
   ProbeResult result = told;
   // Requests wait for a backend that loads: not for ever.
   if (result.health != Health::kLoading) {
@@ -131,7 +131,7 @@ void Dispatcher::PlanLoads() {
       backend->marked = false;
       backend->health = Health::kLoading;
       backend->why = "not in memory";
-      index_.Clear(static_cast<router::BackendId>(backend->index));
+      index_.Clear(backend->id());
       if (const auto unloaded = std::exchange(backend->on_unloaded, nullptr)) unloaded();
       PumpAll();
     });
