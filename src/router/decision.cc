@@ -62,6 +62,8 @@ std::string_view Name(Exclusion exclusion) {
       return "context";
     case Exclusion::kTruncates:
       return "truncates";
+    case Exclusion::kSmallContext:
+      return "small-context";
     case Exclusion::kQueueFull:
       return "queue-full";
     case Exclusion::kDeadline:

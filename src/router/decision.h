@@ -47,10 +47,11 @@ enum class Exclusion : uint8_t {
   kDown,
   kBreakerOpen,
   kDraining,
-  kContext,    // cannot hold the prompt: need_tokens, have_tokens
-  kTruncates,  // would cut the answer short, and another backend does not
-  kQueueFull,  // queued, queue_limit
-  kDeadline,   // predicted wait and total exceed the deadline
+  kContext,       // cannot hold the prompt: need_tokens, have_tokens
+  kTruncates,     // would cut the answer short, and another backend does not
+  kSmallContext,  // smaller than the client asked for, and another backend's is not
+  kQueueFull,     // queued, queue_limit
+  kDeadline,      // predicted wait and total exceed the deadline
 };
 std::string_view Name(Exclusion exclusion);  // "none", "model", "pinned", ...
 
@@ -117,6 +118,8 @@ struct Decision {
   RequestKind kind = RequestKind::kChat;
   int64_t max_new_tokens = 0;
   bool max_new_given = true;
+  int choices = 1;
+  int64_t wanted_context = 0;
   double deadline_ms = std::numeric_limits<double>::infinity();
   bool no_cache = false;
   std::string pinned = {};

@@ -1,5 +1,6 @@
 // Decision to JSON and back.
 #include <array>
+#include <climits>
 #include <cmath>
 
 #include <nlohmann/json.hpp>
@@ -111,7 +112,7 @@ double ReadMs(JsonObject& from, const char* key) { return from.Number(key, -kMax
 Candidate ReadCandidate(JsonObject from) {
   Candidate c;
   c.name = from.String("name");
-  c.exclusion = ReadEnum<Exclusion, 11>(from, "exclusion", Exclusion::kNone);
+  c.exclusion = ReadEnum<Exclusion, 12>(from, "exclusion", Exclusion::kNone);
   c.need_tokens = from.Integer("need_tokens", 0, kMaxTokens, 0);
   c.have_tokens = from.Integer("have_tokens", 0, kMaxTokens, 0);
   c.context = ReadEnum<ContextVerdict, 3>(from, "context", ContextVerdict::kFits);
@@ -189,6 +190,8 @@ std::string ToJson(const Decision& d) {
       {"kind", Name(d.kind)},
       {"max_new_tokens", d.max_new_tokens},
       {"max_new_given", d.max_new_given},
+      {"choices", d.choices},
+      {"wanted_context", d.wanted_context},
       {"deadline_ms", Milliseconds(d.deadline_ms)},
       {"no_cache", d.no_cache},
       {"pinned", d.pinned},
@@ -220,6 +223,8 @@ Result<Decision> FromJson(std::string_view text) {
   d.kind = ReadEnum<RequestKind, 2>(from, "kind", RequestKind::kChat);
   d.max_new_tokens = from.Integer("max_new_tokens", 0, kMaxTokens, 0);
   d.max_new_given = from.Boolean("max_new_given", true);
+  d.choices = static_cast<int>(from.Integer("choices", 1, INT_MAX, 1));
+  d.wanted_context = from.Integer("wanted_context", 0, kMaxTokens, 0);
   d.deadline_ms =
       from.Number("deadline_ms", -kMaxMs, kMaxMs, std::numeric_limits<double>::infinity());
   d.no_cache = from.Boolean("no_cache", false);

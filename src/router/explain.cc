@@ -47,7 +47,7 @@ double Shown(const Decision& d, const Candidate& c) {
   return d.objective == Objective::kTotal ? c.total_ms : c.ttft_ms;
 }
 
-void AppendWork(Buffer& out, const Candidate& c) {
+void AppendWork(Buffer& out, const Decision& d, const Candidate& c) {
   AppendCount(out, c.workload.Effective());
   Append(out, " tokens to prefill");
   if (c.workload.cached_tokens > 0) {
@@ -60,6 +60,11 @@ void AppendWork(Buffer& out, const Candidate& c) {
   Append(out, ", ");
   AppendCount(out, c.workload.max_new_tokens);
   Append(out, " to generate");
+  if (d.choices > 1) {
+    Append(out, " for each of ");
+    AppendCount(out, d.choices);
+    Append(out, " choices");
+  }
 }
 
 void AppendRouted(Buffer& out, const Decision& d, const Candidate& chosen) {
@@ -90,7 +95,7 @@ void AppendRouted(Buffer& out, const Decision& d, const Candidate& chosen) {
     AppendMs(out, Shown(d, *c));
   }
   Append(out, ": ");
-  AppendWork(out, chosen);
+  AppendWork(out, d, chosen);
   switch (d.reason_code) {
     case ReasonCode::kOnlyCandidate:
       Append(out, "; no other backend can take it");
@@ -112,6 +117,11 @@ void AppendRouted(Buffer& out, const Decision& d, const Candidate& chosen) {
   }
   if (chosen.context == ContextVerdict::kTruncates) {
     Append(out, "; its context cuts the answer short");
+  }
+  if (chosen.have_tokens > 0 && chosen.have_tokens < d.wanted_context) {
+    Append(out, "; no context of ");
+    AppendCount(out, d.wanted_context);
+    Append(out, " tokens is there");
   }
 }
 

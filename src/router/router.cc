@@ -18,6 +18,19 @@ QueueShape ShapeOf(const BackendSnapshot& b) {
           .sharing = b.sharing};
 }
 
+// n answers are decoded side by side on as many slots as there are, slowed by each other, in waves
+// where there are fewer; their prompt is prefilled once.
+Prediction ForChoices(Prediction one, int choices, const QueueShape& shape) {
+  if (choices <= 1) return one;
+  const int width = std::min(choices, std::max(shape.slots, 1));
+  const int waves = (choices + width - 1) / width;
+  const double more = one.decode_ms * (waves * (1 + shape.sharing * (width - 1)) - 1);
+  one.decode_ms += more;
+  one.total_ms += more;
+  one.raw_total_ms += more;
+  return one;
+}
+
 Exclusion AvailabilityExclusion(Availability availability) {
   switch (availability) {
     case Availability::kReady:
@@ -66,6 +79,7 @@ class Decider {
     Begin();
     for (size_t i = 0; i < snapshot_.backends.size(); ++i) Filter(i);
     PreferWholeAnswers();
+    PreferWantedContext();
     for (size_t i = 0; i < snapshot_.backends.size(); ++i) {
       if (d_.candidates[i].exclusion == Exclusion::kNone) Estimate(i);
     }
@@ -91,6 +105,8 @@ class Decider {
     d_.kind = request_.kind;
     d_.max_new_tokens = request_.max_new_tokens;
     d_.max_new_given = request_.max_new_given;
+    d_.choices = request_.choices;
+    d_.wanted_context = request_.wanted_context;
     d_.deadline_ms = request_.deadline_ms;
     d_.no_cache = request_.no_cache;
     d_.pinned = request_.pinned;
@@ -133,16 +149,29 @@ class Decider {
   // Where the client asked for g tokens, a backend that cuts them short is the last resort.
   void PreferWholeAnswers() {
     if (!request_.max_new_given) return;
-    const auto& cs = d_.candidates;
-    if (std::none_of(cs.begin(), cs.end(), [](const Candidate& c) {
-          return c.exclusion == Exclusion::kNone && c.context == ContextVerdict::kFits;
-        })) {
+    Prefer([](const Candidate& c) { return c.context == ContextVerdict::kFits; },
+           Exclusion::kTruncates);
+  }
+
+  // A wish, as Ollama's num_ctx: what a context must hold is the prompt, and that was checked.
+  void PreferWantedContext() {
+    Prefer(
+        [&](const Candidate& c) {
+          return c.have_tokens == 0 || c.have_tokens >= request_.wanted_context;
+        },
+        Exclusion::kSmallContext);
+  }
+
+  // Those left that are not `good` are out where one that is good is left.
+  template <class Good>
+  void Prefer(const Good& good, Exclusion otherwise) {
+    const auto left = [](const Candidate& c) { return c.exclusion == Exclusion::kNone; };
+    auto& cs = d_.candidates;
+    if (std::none_of(cs.begin(), cs.end(), [&](const auto& c) { return left(c) && good(c); })) {
       return;
     }
-    for (Candidate& c : d_.candidates) {
-      if (c.exclusion == Exclusion::kNone && c.context == ContextVerdict::kTruncates) {
-        c.exclusion = Exclusion::kTruncates;
-      }
+    for (Candidate& c : cs) {
+      if (left(c) && !good(c)) c.exclusion = otherwise;
     }
   }
 
@@ -174,11 +203,14 @@ class Decider {
     }
 
     const bool paper = FormOf(policy_.kind) == ModelForm::kPaper && models.paper.has_value();
-    c.prediction = Predict(paper ? *models.paper : models.extended, c.workload);
-    open.extended = Predict(models.extended, open.workload);
-    if (models.paper) open.paper = Predict(*models.paper, open.workload);
-
     const QueueShape shape = ShapeOf(b);
+    const auto predict = [&](const LatencyModel& model, const Workload& workload) {
+      return ForChoices(Predict(model, workload), request_.choices, shape);
+    };
+    c.prediction = predict(paper ? *models.paper : models.extended, c.workload);
+    open.extended = predict(models.extended, open.workload);
+    if (models.paper) open.paper = predict(*models.paper, open.workload);
+
     const QueueWait whole = PredictQueue(shape, b.running, b.queued, c.prediction.total_ms);
     const double first_sharing_ms =
         whole.sharing_ms > 0

@@ -36,7 +36,7 @@ struct TieState {
 };
 
 // Filters, in this order: model, pinned, policy only:NAME, context, availability, queue, answer cut
-// short, deadline; then the policy; then ties (scores within policy.tie_margin, of models that are
+// short, context smaller than wished, deadline; then the policy; then ties (scores within policy.tie_margin, of models that are
 // all priors or all not): fewest requests running and waiting, then chosen least recently, then
 // first in the snapshot. A deadline excludes only by a model that has measurements behind it: a
 // prior is a guess, and a guess turns nobody away. Where nothing is left, the status names the most

@@ -78,6 +78,8 @@ struct RouteRequest {
   std::span<const BackendPrompt> prompts = {};
   int64_t max_new_tokens = 0;  // g: what the client gave, or the server's default
   bool max_new_given = true;   // false: g is a default; see context_fit.h
+  int choices = 1;             // answers of g tokens wanted at once (OpenAI's n)
+  int64_t wanted_context = 0;  // the client asks for a context of at least so many tokens
   double deadline_ms = std::numeric_limits<double>::infinity();  // from now, for the whole answer
   bool no_cache = false;    // the client wants no reuse: p_cache is 0 everywhere
   std::string pinned = {};  // only this backend may answer (route-stable mode); empty: any

@@ -133,7 +133,7 @@ router::Snapshot Dispatcher::MakeSnapshot() const {
       } else {
         left.decode_ms = std::max(job->predicted_decode_ms - (now - job->first_delta_ms), 0.0);
       }
-      view.running.push_back(left);
+      view.running.insert(view.running.end(), job->SlotsOn(*backend), left);
     }
     for (const Ghost& ghost : backend->ghosts) {
       if (ghost.until_ms > now) {
@@ -186,6 +186,8 @@ void Dispatcher::Decide(Job& job) {
   request.prompts = prompts;
   request.max_new_tokens = job.max_tokens;
   request.max_new_given = job.request.max_tokens.has_value();
+  request.choices = static_cast<int>(job.request.choices);
+  request.wanted_context = job.request.context.value_or(0);
   if (job.request.timeout_ms) {
     request.deadline_ms = std::max(*job.request.timeout_ms - (loop_.NowMs() - job.arrived_ms), 0.0);
   }

@@ -19,6 +19,16 @@ const CountedPrompt& Job::PromptFor(const std::string& identity) const {
   return prompts.front();
 }
 
+std::size_t Job::SlotsOn(const BackendState& on) const {
+  return static_cast<std::size_t>(std::min<std::int64_t>(request.choices, on.slots()));
+}
+
+int BackendState::busy() const {
+  std::size_t taken = ghosts.size();
+  for (const Job* job : running) taken += job->SlotsOn(*this);
+  return static_cast<int>(taken);
+}
+
 int BackendState::slots() const { return SlotsOf(*settings, facts); }
 std::int64_t BackendState::context() const { return ContextOf(*settings, facts); }
 

@@ -23,6 +23,7 @@ namespace parallax::server {
 
 class Dispatcher;
 struct BackendSettings;
+struct BackendState;
 
 // A prompt as one or more backends count it.
 struct CountedPrompt {
@@ -44,6 +45,8 @@ struct Job final : CallSink {
   void OnEnd(const CallEnd& end) override;
   // The prompt as backends of that identity count it, and the estimate where they do not.
   const CountedPrompt& PromptFor(const std::string& identity) const;
+  // How many of the backend's slots its choices take.
+  std::size_t SlotsOn(const BackendState& on) const;
 
   Dispatcher* owner;
   std::string id;
@@ -137,7 +140,7 @@ struct BackendState {
   router::BackendId id() const { return static_cast<router::BackendId>(index); }  // of the index
   int slots() const;
   std::int64_t context() const;
-  int busy() const { return static_cast<int>(running.size() + ghosts.size()); }
+  int busy() const;  // slots that are taken
 };
 
 }  // namespace parallax::server

@@ -56,7 +56,8 @@ void Dispatcher::Pump(BackendState& backend) {
   DropGhosts(backend);
   while (!backend.queued.empty() && backend.health == Health::kReady && backend.backend->loaded() &&
          !backend.marked && !backend.unloading && backend.breaker.Allows(now) &&
-         backend.busy() < backend.slots()) {
+         backend.busy() + static_cast<int>(backend.queued.front()->SlotsOn(backend)) <=
+             backend.slots()) {
     Job* job = backend.queued.front();
     backend.queued.pop_front();
     Send(backend, *job);

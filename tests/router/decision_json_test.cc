@@ -62,6 +62,8 @@ TEST(DecisionJson, HasStableKeys) {
                           R"("kind":"chat")",
                           R"("max_new_tokens":32)",
                           R"("max_new_given":true)",
+                          R"("choices":1)",
+                          R"("wanted_context":0)",
                           R"("deadline_ms":null)",
                           R"("no_cache":false)",
                           R"("pinned":"")",

@@ -222,6 +222,54 @@ TEST(Decide, CutsAnswersShortOnlyWhereNobodyHoldsThemOrNobodyAsked) {
   EXPECT_EQ(d.candidates[1].workload.max_new_tokens, 96);
 }
 
+TEST(Decide, AWantedContextIsAWish) {
+  Fleet fleet = CpuAndNpu();  // 8192 and 4096
+  const auto wanting = [&](int64_t context) {
+    return fleet.Route({.id = "r", .model = "m", .max_new_tokens = 16, .wanted_context = context},
+                       BackendPrompt{.tokens = 2048});
+  };
+  // The NPU is faster, but a client that wants 8192 gets it where it is.
+  EXPECT_EQ(Chosen(wanting(0)), "npu");
+  EXPECT_EQ(Chosen(wanting(4096)), "npu");
+  Decision d = wanting(8192);
+  EXPECT_EQ(Chosen(d), "cpu");
+  EXPECT_EQ(d.candidates[1].exclusion, Exclusion::kSmallContext);
+  // Where it is nowhere, or down, the prompt that fits is answered all the same.
+  d = wanting(16384);
+  EXPECT_EQ(Chosen(d), "npu");
+  EXPECT_NE(d.reason.find("no context of 16,384 tokens is there"), std::string::npos) << d.reason;
+  fleet["cpu"].availability = Availability::kDown;
+  EXPECT_EQ(Chosen(wanting(8192)), "npu");
+  // An unknown context may hold anything.
+  fleet["cpu"].availability = Availability::kReady;
+  fleet["cpu"].context_tokens = 0;
+  EXPECT_EQ(Chosen(wanting(16384)), "cpu");
+}
+
+TEST(Decide, ChoicesAreDecodedSideBySideOnTheSlotsThereAre) {
+  Fleet fleet = CpuAndNpu();
+  const auto total = [&](int slots, double sharing, int choices) {
+    fleet["cpu"].slots = slots;
+    fleet["cpu"].sharing = sharing;
+    const Decision d =
+        fleet.Route({.id = "r", .model = "m", .max_new_tokens = 100, .choices = choices},
+                    BackendPrompt{.tokens = 512});
+    return d.candidates[0].prediction;
+  };
+  const Prediction one = total(4, 1, 1);
+  const auto same = [&](const Prediction& many, double decodes) {
+    EXPECT_DOUBLE_EQ(many.prefill_ms, one.prefill_ms);
+    EXPECT_DOUBLE_EQ(many.ttft_ms, one.ttft_ms);
+    EXPECT_NEAR(many.decode_ms, decodes * one.decode_ms, 1e-9 * one.decode_ms);
+    EXPECT_NEAR(many.total_ms, one.prefill_ms + decodes * one.decode_ms, 1e-9 * one.total_ms);
+  };
+  same(total(4, 0, 4), 1);    // independent slots
+  same(total(4, 1, 4), 4);    // one processor shared evenly
+  same(total(4, 0.5, 3), 2);  // 1 + 0.5 * 2
+  same(total(1, 1, 3), 3);    // one after another
+  same(total(2, 0, 3), 2);    // two waves
+}
+
 TEST(Decide, ADeadlineTurnsAwayOnlyOnMeasurements) {
   Fleet fleet = CpuAndNpu();
   const auto within = [&](double ms) {

@@ -9,6 +9,7 @@
 
 #include "base/json_text.h"
 #include "server/asio_loop.h"
+#include "server/backends/llama_tokenizer.h"
 #include "server/http/address.h"
 #include "server/http/fetch_text.h"
 #include "server/http/sse.h"
@@ -77,6 +78,9 @@ class HttpBackend final : public Backend {
       : loop_(loop),
         options_(options),
         client_(http::Client::Make(loop, options.origin, {})),
+        tokenizer_([this](std::string body, http::TextFetcher::Callback callback) {
+          Ask("POST", "/tokenize", std::move(body), options_.tokenize_ms, std::move(callback));
+        }),
         questions_(*client_, kAnswerBytes) {}
   ~HttpBackend() override {
     for (const auto& [id, call] : calls_) client_->Cancel(call->fetch);
@@ -102,7 +106,7 @@ class HttpBackend final : public Backend {
     if (request.endpoint == openai::Endpoint::kCompletion) {
       const json& prompt = request.body["prompt"];
       if (!prompt.is_string()) return Unsupported(std::move(callback));
-      return Tokenize(prompt, /*add_special=*/true, std::move(callback));
+      return tokenizer_.TokenizePrompt(prompt.get<std::string>(), std::move(callback));
     }
     Ask("POST", "/apply-template", request.text, options_.tokenize_ms,
         [this, callback = std::move(callback)](Result<http::Response> answer) {
@@ -113,14 +117,14 @@ class HttpBackend final : public Backend {
             return callback(
                 MakeError(ErrorCode::kIo, "/apply-template answers {}", answer->status));
           }
-          Tokenize(*prompt, /*add_special=*/true, callback);
+          tokenizer_.TokenizePrompt(prompt->get<std::string>(), callback);
         });
   }
 
   void CountAnswerTokens(const openai::GenerationRequest&, const std::string& answer,
                          TokensCallback callback) override {
     if (options_.dialect != HttpDialect::kLlamaServer) return Unsupported(std::move(callback));
-    Tokenize(answer, /*add_special=*/false, std::move(callback));
+    tokenizer_.Tokenize(answer, /*add_special=*/false, std::move(callback));
   }
 
   CallId Start(Call call, CallSink* sink) override {
@@ -192,30 +196,11 @@ class HttpBackend final : public Backend {
     });
   }
 
-  void Tokenize(const json& text, bool add_special, TokensCallback callback) {
-    Ask("POST", "/tokenize", DumpJson(json{{"content", text}, {"add_special", add_special}}),
-        options_.tokenize_ms, [callback = std::move(callback)](Result<http::Response> answer) {
-          if (!answer.ok()) return callback(answer.error());
-          const json parsed = json::parse(answer->body, nullptr, /*allow_exceptions=*/false);
-          const json* ids = At(parsed, "tokens");
-          const Error wrong =
-              MakeError(ErrorCode::kIo, "/tokenize answers {}, not tokens", answer->status);
-          if (answer->status != 200 || ids == nullptr || !ids->is_array()) return callback(wrong);
-          Tokens tokens;
-          tokens.reserve(ids->size());
-          for (const json& id : *ids) {
-            const bool fits = id.is_number_unsigned() && id.get<std::uint64_t>() < UINT32_MAX;
-            if (!fits) return callback(wrong);
-            tokens.push_back(id.get<std::uint32_t>());
-          }
-          callback(std::move(tokens));
-        });
-  }
-
   // After a failure what stood before cannot be trusted: the next start is another boot.
   void Failed(const std::string& why, const ProbeCallback& callback) {
     client_->Forget();
     failed_ = true;
+    tokenized_by_.clear();
     callback({Health::kDown, why, {}});
   }
 
@@ -243,6 +228,10 @@ class HttpBackend final : public Backend {
         }
         const std::string path = String(At(parsed, "model_path"));
         facts.identity = path + '\n' + String(At(parsed, "chat_template"));
+        if (facts.identity != tokenized_by_) {
+          tokenized_by_ = facts.identity;
+          tokenizer_.Reset({String(At(parsed, "eos_token")), String(At(parsed, "bos_token"))});
+        }
       }
       ProbeModels(std::move(facts), callback);
     });
@@ -277,6 +266,8 @@ class HttpBackend final : public Backend {
   Loop& loop_;
   HttpBackendOptions options_;
   std::unique_ptr<http::Client> client_;
+  LlamaTokenizer tokenizer_;
+  std::string tokenized_by_;  // the identity of the model it asks
   http::TextFetcher questions_;
   std::map<CallId, std::shared_ptr<StreamCall>> calls_;
   CallId last_id_ = 0;
