@@ -7,6 +7,7 @@
 
 #include "router/lru_capacity.h"
 #include "router/recency_stack.h"
+#include "router/slot_cache.h"
 
 namespace parallax::router {
 namespace {
@@ -26,55 +27,68 @@ SymbolSpan Storable(SymbolSpan symbols) {
   return KnownPrefix(symbols.first(std::min(symbols.size(), kLongestSequence)));
 }
 
-// Where two paths part: symbols common to the stored part `at` of a prompt and the sequence that
-// ends at `end`.
-size_t CommonWith(const RadixTree::Position& at, const Node* end) {
-  const Node* other = at.node;
-  while (other != end) {
-    if (end->end > other->end) {
-      end = end->parent;
-    } else {
-      other = other->parent;
-    }
-  }
-  return end == at.node ? at.total : end->end;
+constexpr double kErrorRate = 0.1;  // of the running errors of rules
+// So much of what was predicted says that the cache works: to doubt all that follows would be a
+// larger error than the tokens that are missing.
+constexpr double kMostOfIt = 0.75;
+
+// The rules a llama-server may follow, the likeliest first.
+std::vector<SlotCache::Rules> LlamaRules(size_t slots, double similarity) {
+  SlotCache::Rules plain;  // --cache-ram 0, or from before there was one
+  plain.slots = slots;
+  plain.similarity = similarity;
+  SlotCache::Rules parks = plain;  // --no-cache-idle-slots
+  parks.parks = true;
+  SlotCache::Rules split = parks;  // -np N
+  split.parks_idle = true;
+  SlotCache::Rules unified = split;  // all defaults: four slots that share one KV buffer
+  unified.clears_idle = true;
+  constexpr size_t kDefaultSlots = 4;
+  if (slots == kDefaultSlots) return {unified, split, parks, plain};
+  return {split, unified, parks, plain};
 }
 
 }  // namespace
 
 struct PrefixIndex::Shadow {
-  struct Slot {
-    Node* end = nullptr;
-    size_t length = 0;  // of the sequence, with what is unknown or was evicted
-    uint64_t use = 0;
-  };
-  struct SlotChoice {
-    size_t slot = 0;    // may be slots.size(): an empty one
-    size_t common = 0;  // symbols shared with what it holds
+  // A cache by one set of rules, and how well its predictions did.
+  struct Slotted {
+    SlotCache cache;
+    double error = 0;  // running mean of |predicted - reported| / prompt
   };
 
-  explicit Shadow(const CacheShape& s)
-      : shape(s),
-        capacity(s.max_sequences > 0 ? 0
-                                     : static_cast<double>(std::max<int64_t>(s.max_tokens, 0)) /
-                                           s.tokens_per_symbol) {}
+  Shadow(const CacheShape& s, double similarity) : shape(s), slot_similarity(similarity) {
+    Reset();
+    if (!slotted()) {
+      capacity = LruCapacity(static_cast<double>(std::max<int64_t>(s.max_tokens, 0)) /
+                             s.tokens_per_symbol);
+    }
+  }
 
-  bool slotted() const { return shape.max_sequences > 0; }
+  // Nothing is held; what was learned of the cache stays.
+  void Reset();
+  bool slotted() const { return !caches.empty(); }
+  const SlotCache& Believed() const;
   int64_t bytes() const;
-  SlotChoice Choose(const RadixTree::Position& at, size_t prompt, double similarity) const;
-  size_t Held(const RadixTree::Position& at, size_t prompt, double similarity) const;
+  size_t Held(const RadixTree::Position& at, size_t prompt) const;
+  // Compares what each cache of slots would have reused with what was. True where one other than
+  // that believed until now said so much, or what was missing had been parked.
+  bool LearnRules(const RadixTree::Position& at, size_t prompt, size_t reported);
   // What the backend reports where it holds so much: at most prompt - 1, in whole blocks.
   size_t Reusable(size_t held, size_t prompt) const;
   size_t Granule() const;
+  // Whether the stored part of a prompt goes on behind its first `length` symbols with an answer's.
+  static bool Generated(const RadixTree::Position& at, size_t length);
   void Release(Node* end);
   void RemoveNode(Node* leaf);
   Node* SplitAt(Node* node, size_t total);
 
   CacheShape shape;
-  std::unique_ptr<RadixTree> tree = std::make_unique<RadixTree>();
+  double slot_similarity;
+  std::unique_ptr<RadixTree> tree;
   RecencyStack recency;
   LruCapacity capacity;
-  std::vector<Slot> slots;
+  std::vector<Slotted> caches;  // empty for an LRU cache
 
   // Where symbols are tokens: the bits of all reported reuses, how many reports there were that
   // differed from the one before, and the last of them.
@@ -92,43 +106,71 @@ struct PrefixIndex::Shadow {
 // The map's node: links and colour before the pair.
 int64_t PrefixIndex::Shadow::bytes() const {
   constexpr size_t kMapNode = 4 * sizeof(void*) + sizeof(std::pair<BackendId, void*>);
-  const int64_t slot_bytes =
-      slots.capacity() == 0 ? 0 : AllocatedBytes(slots.capacity() * sizeof(Slot));
+  int64_t cache_bytes =
+      caches.capacity() == 0 ? 0 : AllocatedBytes(caches.capacity() * sizeof(Slotted));
+  for (const Slotted& slotted : caches) cache_bytes += slotted.cache.bytes();
   return AllocatedBytes(kMapNode) + AllocatedBytes(sizeof(Shadow)) +
-         AllocatedBytes(sizeof(RadixTree)) + tree->bytes() + recency.bytes() + slot_bytes;
+         AllocatedBytes(sizeof(RadixTree)) + tree->bytes() + recency.bytes() + cache_bytes;
 }
 
-// llama-server's rule: the first slot with the longest common prefix if that exceeds the given
-// share of the prompt, else an empty slot, else the one used least recently.
-PrefixIndex::Shadow::SlotChoice PrefixIndex::Shadow::Choose(const RadixTree::Position& at,
-                                                            size_t prompt,
-                                                            double similarity) const {
-  SlotChoice best;
-  for (size_t i = 0; i < slots.size(); ++i) {
-    const size_t common = CommonWith(at, slots[i].end);
-    if (common > best.common) best = {i, common};
+void PrefixIndex::Shadow::Reset() {
+  std::vector<SlotCache::Rules> rules;
+  if (shape.max_sequences > 0) {
+    SlotCache::Rules plain;
+    plain.slots = static_cast<size_t>(shape.max_sequences);
+    plain.similarity = slot_similarity;
+    plain.extension_only = shape.extension_only;
+    rules = {plain};
+  } else if (shape.llama_slots > 0) {
+    rules = LlamaRules(static_cast<size_t>(shape.llama_slots), slot_similarity);
   }
-  if (static_cast<double>(best.common) > similarity * static_cast<double>(prompt)) return best;
-  if (slots.size() < static_cast<size_t>(shape.max_sequences)) return {slots.size(), 0};
-  size_t oldest = 0;
-  for (size_t i = 1; i < slots.size(); ++i) {
-    if (slots[i].use < slots[oldest].use) oldest = i;
+  std::vector<Slotted> fresh;
+  fresh.reserve(rules.size());
+  for (size_t i = 0; i < rules.size(); ++i) {
+    fresh.push_back({SlotCache(rules[i]), i < caches.size() ? caches[i].error : 0});
   }
-  return {oldest, CommonWith(at, slots[oldest].end)};
+  caches = std::move(fresh);
+  recency = {};
+  tree = std::make_unique<RadixTree>();
 }
 
-size_t PrefixIndex::Shadow::Held(const RadixTree::Position& at, size_t prompt,
-                                 double similarity) const {
+const SlotCache& PrefixIndex::Shadow::Believed() const {
+  return std::min_element(caches.begin(), caches.end(),
+                          [](const Slotted& a, const Slotted& b) { return a.error < b.error; })
+      ->cache;
+}
+
+size_t PrefixIndex::Shadow::Held(const RadixTree::Position& at, size_t prompt) const {
   if (at.believed == 0) return 0;
   if (slotted()) {
-    const SlotChoice choice = Choose(at, prompt, similarity);
-    if (shape.extension_only &&
-        (choice.slot >= slots.size() || choice.common < slots[choice.slot].length)) {
-      return 0;
-    }
-    return std::min(choice.common, at.believed);
+    const SlotCache& cache = Believed();
+    return std::min(cache.Held(cache.Choose(at, prompt)), at.believed);
   }
   return capacity.Held(recency, {at.believed_node, at.believed});
+}
+
+bool PrefixIndex::Shadow::LearnRules(const RadixTree::Position& at, size_t prompt,
+                                     size_t reported) {
+  const SlotCache* believed = &Believed();
+  bool explained = false;
+  std::vector<Node*> released;
+  for (Slotted& slotted : caches) {
+    SlotCache& cache = slotted.cache;
+    const SlotCache::Choice choice = cache.Choose(at, prompt);
+    const size_t predicted = Reusable(std::min(cache.Held(choice), at.believed), prompt);
+    const double off = std::abs(static_cast<double>(predicted) - static_cast<double>(reported)) /
+                       static_cast<double>(std::max<size_t>(prompt, 1));
+    slotted.error += kErrorRate * (off - slotted.error);
+    if (predicted == reported) {
+      explained |= &cache != believed;
+      cache.Confirmed();
+    } else if (2 * reported < predicted && choice.parked != SlotCache::kNone) {
+      explained |= &cache == believed;
+      cache.Missed(choice, released);
+    }
+  }
+  for (Node* end : released) Release(end);
+  return explained;
 }
 
 size_t PrefixIndex::Shadow::Granule() const {
@@ -142,6 +184,12 @@ size_t PrefixIndex::Shadow::Reusable(size_t held, size_t prompt) const {
   return most - most % Granule();
 }
 
+bool PrefixIndex::Shadow::Generated(const RadixTree::Position& at, size_t length) {
+  const Node* node = at.node;
+  while (node->parent != nullptr && node->begin() > length) node = node->parent;
+  return length < at.total && node->generated;
+}
+
 // Nothing holds the sequence that ended at `end` any more: drop what only it needed.
 void PrefixIndex::Shadow::Release(Node* end) {
   if (end == tree->root()) return;
@@ -153,11 +201,7 @@ void PrefixIndex::Shadow::Release(Node* end) {
 }
 
 void PrefixIndex::Shadow::RemoveNode(Node* leaf) {
-  for (Slot& slot : slots) {
-    if (slot.end != leaf) continue;
-    slot.end = leaf->parent;
-    if (leaf->parent != tree->root()) ++leaf->parent->holders;
-  }
+  for (Slotted& slotted : caches) slotted.cache.RemoveNode(leaf);
   recency.Remove(leaf);
   tree->RemoveLeaf(leaf);
 }
@@ -188,7 +232,7 @@ PrefixIndex::Shadow* PrefixIndex::Find(BackendId backend) const {
 void PrefixIndex::AddBackend(BackendId backend, const CacheShape& shape) {
   CacheShape sane = shape;
   if (!(sane.tokens_per_symbol > 0)) sane.tokens_per_symbol = 1;
-  shadows_[backend] = std::make_unique<Shadow>(sane);
+  shadows_[backend] = std::make_unique<Shadow>(sane, options_.slot_similarity);
   EnforceCap();
 }
 
@@ -197,9 +241,7 @@ void PrefixIndex::RemoveBackend(BackendId backend) { shadows_.erase(backend); }
 void PrefixIndex::Clear(BackendId backend) {
   Shadow* shadow = Find(backend);
   if (shadow == nullptr) return;
-  shadow->slots = {};
-  shadow->recency = {};
-  shadow->tree = std::make_unique<RadixTree>();
+  shadow->Reset();
   shadow->unexplained_run = 0;
   shadow->reuse_bits = 0;
   shadow->granule_reports = 0;
@@ -209,7 +251,7 @@ PrefixMatch PrefixIndex::Match(BackendId backend, SymbolSpan prompt) const {
   const Shadow* shadow = Find(backend);
   if (shadow == nullptr || prompt.empty()) return {};
   const RadixTree::Position at = shadow->tree->Find(prompt);
-  const size_t held = shadow->Held(at, prompt.size(), options_.slot_similarity);
+  const size_t held = shadow->Held(at, prompt.size());
   return {held, shadow->Reusable(held, prompt.size())};
 }
 
@@ -225,23 +267,6 @@ void PrefixIndex::UsePath(Shadow& shadow, Node* end, size_t length, size_t belie
   }
 }
 
-void PrefixIndex::Touch(BackendId backend, SymbolSpan prompt) {
-  Shadow* shadow = Find(backend);
-  if (shadow == nullptr) return;
-  const SymbolSpan known = Storable(prompt);
-  const RadixTree::Position at = shadow->tree->Find(known);
-  if (at.total == 0) return;
-  // Only what the prompt shares is used: the rest of the last node ages on.
-  UsePath(*shadow, shadow->SplitAt(at.node, at.total), at.total, at.believed);
-  if (shadow->slotted()) {
-    const Shadow::SlotChoice choice = shadow->Choose(at, prompt.size(), options_.slot_similarity);
-    if (choice.slot < shadow->slots.size() && choice.common > 0) {
-      shadow->slots[choice.slot].use = ++uses_;
-    }
-  }
-  EnforceCap();
-}
-
 void PrefixIndex::Insert(BackendId backend, SymbolSpan symbols, size_t prompt_symbols) {
   Shadow* shadow = Find(backend);
   if (shadow == nullptr) return;
@@ -254,24 +279,31 @@ void PrefixIndex::Store(Shadow& shadow, SymbolSpan symbols, size_t prompt_symbol
   const SymbolSpan prompt = known.first(std::min(known.size(), prompt_symbols));
   RadixTree& tree = *shadow.tree;
 
-  Shadow::SlotChoice choice;
+  std::vector<SlotCache::Choice> choices;
   if (shadow.slotted()) {
-    choice = shadow.Choose(tree.Find(prompt), prompt_symbols, options_.slot_similarity);
+    const RadixTree::Position at = tree.Find(prompt);
+    for (const auto& slotted : shadow.caches) {
+      choices.push_back(slotted.cache.Choose(at, prompt_symbols));
+    }
   }
   const RadixTree::Position at = tree.Find(known);
   Node* end = at.total == 0 ? tree.root() : shadow.SplitAt(at.node, at.total);
-  if (at.total < known.size()) end = tree.Extend(end, known.subspan(at.total));
+  for (Node* node = end; node != tree.root(); node = node->parent) {
+    node->generated &= node->begin() >= prompt.size();
+  }
+  if (at.total < prompt.size()) end = tree.Extend(end, prompt.subspan(at.total));
+  if (const size_t stored = std::max(at.total, prompt.size()); stored < known.size()) {
+    end = tree.Extend(end, known.subspan(stored));
+    end->generated = true;
+  }
   UsePath(shadow, end, std::min(symbols.size(), kLongestSequence), believed);
   shadow.capacity.Processed(symbols.size());
 
-  if (shadow.slotted()) {
-    if (choice.slot == shadow.slots.size()) shadow.slots.push_back({tree.root(), 0, 0});
-    Shadow::Slot& slot = shadow.slots[choice.slot];
-    if (end != tree.root()) ++end->holders;
-    shadow.Release(std::exchange(slot.end, end));
-    slot.length = symbols.size();
-    slot.use = ++uses_;
+  std::vector<Node*> released;
+  for (size_t i = 0; i < choices.size(); ++i) {
+    shadow.caches[i].cache.Processed(choices[i], end, symbols.size(), ++uses_, released);
   }
+  for (Node* gone : released) shadow.Release(gone);
   EnforceCap();
 }
 
@@ -302,16 +334,19 @@ ReportVerdict PrefixIndex::Report(BackendId backend, const CacheReport& report) 
     ++shadow->granule_reports;
   }
 
-  const RadixTree::Position at = shadow->tree->Find(prompt);
-  const size_t held = shadow->Held(at, size, options_.slot_similarity);
+  RadixTree::Position at = shadow->tree->Find(prompt);
+  const size_t held = shadow->Held(at, size);
   const double now = per_symbol * static_cast<double>(shadow->Reusable(held, size));
-  bool capacity_explains = false;
-  if (!shadow->slotted()) {
+  bool explained = false;
+  if (shadow->slotted()) {
+    explained = shadow->LearnRules(at, size, reported_symbols);
+    at = shadow->tree->Find(prompt);  // what was given up may have been a part of it
+  } else {
     const size_t reusable = shadow->Reusable(at.total, size);
     const bool all = reported + tolerance >= per_symbol * static_cast<double>(reusable);
-    capacity_explains = shadow->capacity.Learn(shadow->recency, {at.node, at.total},
-                                               all ? reusable : reported_symbols, reusable, size,
-                                               shadow->Granule());
+    explained = shadow->capacity.Learn(shadow->recency, {at.node, at.total},
+                                       all ? reusable : reported_symbols, reusable, size,
+                                       shadow->Granule());
   }
   if (reported > 0) shadow->unexplained_run = 0;
 
@@ -322,7 +357,10 @@ ReportVerdict PrefixIndex::Report(BackendId backend, const CacheReport& report) 
   }
   ++shadow->mispredictions;
   if (reported + tolerance >= now) return ReportVerdict::kStale;
-  if (capacity_explains) return ReportVerdict::kCapacity;
+  if (explained) return ReportVerdict::kCapacity;
+  if (shadow->Generated(at, reported_symbols) || reported >= kMostOfIt * now) {
+    return ReportVerdict::kPart;
+  }
   if (reported == 0) ++shadow->unexplained_run;
   if (at.total > 0) {
     UsePath(*shadow, shadow->SplitAt(at.node, at.total), size, reported_symbols);

@@ -18,19 +18,20 @@
 //                      .prompt_tokens = p, .predicted_tokens = m.reusable, .reported_tokens =
 //                      285});
 //
-// Two shapes of cache are modelled.
+// Three shapes of cache are modelled.
 // Slots (max_sequences > 0; llama-server without a host prompt cache): each slot holds one
-// sequence. A prompt goes to the slot with the longest common prefix if that exceeds
-// slot_similarity of the prompt, else to the slot used least recently; what that slot held beyond
-// the common prefix is gone. (That busy slots cannot be chosen is not modelled.) LRU (max_sequences
-// = 0; host prompt cache, RadixAttention, paged blocks): tokens stay resident by recency within a
-// capacity. What was used too long ago stays in the index as a ghost, and a prefix is believed only
-// where the tokens used more recently (its LRU stack distance) leave room for it. The capacity is
-// learned: reported hits beyond it raise it, misses within it lower it, wherever it started from.
+// sequence; slot_cache.h has the rules. A llama-server with a number of slots and settings that it
+// does not tell (llama_slots > 0): several rules are followed side by side, and those believed
+// whose predictions came closest to its reports. LRU (neither; RadixAttention, paged blocks):
+// tokens stay resident by recency within a capacity. What was used too long ago stays in the index
+// as a ghost, and a prefix is believed only where the tokens used more recently (its LRU stack
+// distance) leave room for it. The capacity is learned: reported hits beyond it raise it, misses
+// within it lower it, wherever it started from.
 //
-// A reported reuse below what both the prediction and the present state say, and that capacity does
-// not explain, puts the sequence in doubt: beyond the reported length it no longer counts until a
-// report confirms it, although the backend has just processed it.
+// A reported reuse far below what both the prediction and the present state say, that neither the
+// cache's capacity or rules nor the tokens of an answer explain, puts the sequence in doubt: beyond
+// the reported length it no longer counts until a report confirms it, although the backend has just
+// processed it.
 #pragma once
 
 #include <cstddef>
@@ -48,7 +49,8 @@ namespace parallax::router {
 using BackendId = uint32_t;
 
 struct CacheShape {
-  int64_t max_sequences = 0;  // slots; 0: not limited by sequences (an LRU cache)
+  int64_t max_sequences = 0;  // slots; 0: not limited by sequences
+  int64_t llama_slots = 0;    // slots of a llama-server whose cache settings are to be found out
   int64_t max_tokens = 0;     // LRU capacity to start from; 0: unknown, believe all until a miss
   // Slots only: what a slot holds is of use only to a prompt that continues all of it, generated
   // part included (RKLLM: one conversation in the device's KV, kept or cleared as a whole).
@@ -76,9 +78,18 @@ enum class ReportVerdict : uint8_t {
   kConfirmed,  // as predicted (block symbols: to within two blocks)
   kMore,       // more was reused than predicted
   kStale,      // less than predicted, but no more than the present state says: others came between
-  kCapacity,   // less, explained by the cache's capacity, which was lowered
+  kCapacity,   // less, explained by the cache's capacity or rules, of which it was learned
+  // Less, but the cache works: either from somewhere in an answer on, which was generated as other
+  // tokens than those its text gives, or most of it: caches of models with a sliding window go back
+  // to a checkpoint a few tokens before.
+  kPart,
   kUnexplained,  // less, for no reason that the index knows: the sequence is in doubt
 };
+
+// Whether less was reused than the decision had counted on.
+constexpr bool IsMisprediction(ReportVerdict verdict) {
+  return verdict != ReportVerdict::kConfirmed && verdict != ReportVerdict::kMore;
+}
 
 struct CacheGauges {
   int64_t bytes = 0;             // tree, tables and bookkeeping of this backend
@@ -87,8 +98,8 @@ struct CacheGauges {
   int64_t capacity_symbols = 0;  // LRU capacity believed now; 0: unknown
   int64_t reports = 0;
   int64_t mispredictions =
-      0;                 // kStale, kCapacity and kUnexplained: parallax_prefix_mispredict_total
-  int64_t more = 0;      // kMore
+      0;             // kStale, kCapacity, kPart and kUnexplained: parallax_prefix_mispredict_total
+  int64_t more = 0;  // kMore
   double hit_ratio = 0;  // reused / prompt tokens as reported, over about the last 20 reports
 };
 
@@ -116,9 +127,6 @@ class PrefixIndex {
 
   // What `backend` would reuse of this prompt. Changes nothing.
   PrefixMatch Match(BackendId backend, SymbolSpan prompt) const;
-
-  // Refreshes the recency of the prompt's known prefix (a request with it was dispatched).
-  void Touch(BackendId backend, SymbolSpan prompt);
 
   // The backend now holds `symbols`; the first `prompt_symbols` of them were the prompt.
   void Insert(BackendId backend, SymbolSpan symbols, size_t prompt_symbols);

@@ -108,6 +108,7 @@ RadixTree::Node* RadixTree::Split(Node* node, uint32_t keep) {
   upper->use = node->use;
   upper->tail = node->tail + node->length - keep;
   upper->doubted = node->doubted;
+  upper->generated = node->generated;
 
   table_[Slot(node)] = upper;  // the same parent and first symbol
   node_bytes_ -= LabelBytes(node->length);

@@ -43,11 +43,12 @@ class RadixTree {
     // For PrefixIndex and RecencyStack.
     Node* newer = nullptr;
     Node* older = nullptr;
-    uint64_t use = 0;      // when last used, over all backends
-    uint32_t stamp = 0;    // place in its backend's RecencyStack
-    uint32_t tail = 0;     // symbols after this node in the sequence that used it last
-    uint32_t holders = 0;  // slots whose sequence ends here
-    bool doubted = false;  // believed only once a report confirms it
+    uint64_t use = 0;        // when last used, over all backends
+    uint32_t stamp = 0;      // place in its backend's RecencyStack
+    uint32_t tail = 0;       // symbols after this node in the sequence that used it last
+    uint32_t holders = 0;    // slots whose sequence ends here
+    bool doubted = false;    // believed only once a report confirms it
+    bool generated = false;  // an answer's text, tokenized: it may have been other tokens
 
     SymbolSpan symbols() const { return {label.get(), length}; }
     uint32_t begin() const { return end - length; }
@@ -72,7 +73,8 @@ class RadixTree {
   // A new leaf under `parent`. `symbols` is not empty, and no child starts with its first symbol.
   Node* Extend(Node* parent, SymbolSpan symbols);
   // Cuts a node's label after `keep` symbols (0 < keep < length); the node keeps the rest, and the
-  // returned new node, its parent, takes the start, with the same use and doubt, in no list yet.
+  // returned new node, its parent, takes the start, with the same use, doubt and origin, in no list
+  // yet.
   Node* Split(Node* node, uint32_t keep);
   // Removes a node without children (not the root) and returns its parent.
   Node* RemoveLeaf(Node* node);

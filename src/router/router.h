@@ -36,10 +36,11 @@ struct TieState {
 };
 
 // Filters, in this order: model, pinned, policy only:NAME, context, availability, queue, answer cut
-// short, context smaller than wished, deadline; then the policy; then ties (scores within policy.tie_margin, of models that are
-// all priors or all not): fewest requests running and waiting, then chosen least recently, then
-// first in the snapshot. A deadline excludes only by a model that has measurements behind it: a
-// prior is a guess, and a guess turns nobody away. Where nothing is left, the status names the most
+// short, context smaller than wished, deadline; then the policy; then ties (scores within
+// policy.tie_margin, of models that are all priors or all not): fewest requests running and
+// waiting, then chosen least recently, then first in the snapshot. A deadline excludes only by a
+// model that has measurements behind it: a prior is a guess, and a guess turns nobody away. Where
+//                                        nothing is left, the status names the most
 // useful cause: a prompt that no backend of that model could ever hold is the client's error
 // whatever is down at the moment; one that some backend could hold is not.
 Decision Decide(const RouteRequest& request, const Snapshot& snapshot, const PrefixIndex& index,

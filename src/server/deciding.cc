@@ -1,4 +1,5 @@
-// From a request to a decision: its tokens, the state of the backends, what is decided, who is told no.
+// From a request to a decision: its tokens, the state of the backends, what is decided, who is told
+//                               no.
 #include <algorithm>
 #include <utility>
 

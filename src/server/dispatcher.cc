@@ -99,11 +99,15 @@ void Dispatcher::AddBackend(const BackendSettings& settings, std::unique_ptr<Bac
   backends_.push_back(std::move(state));
 }
 
-// Again where it turns out that a tokenizer answers, or does not.
+// Again where it turns out that a tokenizer answers or does not, or how many slots there are.
 void Dispatcher::AddToIndex(const BackendState& backend) {
   index_.AddBackend(
       backend.id(),
       {.max_sequences = backend.settings->cache_sequences,
+       // Only a llama-server tells its slots.
+       .llama_slots = backend.facts.identity.empty() || backend.settings->cache_tokens > 0
+                          ? 0
+                          : backend.facts.slots,
        .max_tokens = backend.settings->cache_tokens,
        .tokens_per_symbol =
            backend.facts.identity.empty() ? static_cast<double>(options_.block_bytes) / 4 : 1.0});

@@ -110,10 +110,7 @@ void Dispatcher::LearnCache(const Job& job, BackendState& backend) {
       ++backend.reuse_exact;
     }
     const router::ReportVerdict verdict = index_.Complete(id, report);
-    if (verdict == router::ReportVerdict::kStale || verdict == router::ReportVerdict::kCapacity ||
-        verdict == router::ReportVerdict::kUnexplained) {
-      ++metrics_.prefix_mispredict;
-    }
+    if (router::IsMisprediction(verdict)) ++metrics_.prefix_mispredict;
     // In doubt until a report confirms it: storing it again with its answer would say that it is
     // believed.
     if (verdict == router::ReportVerdict::kUnexplained) return;

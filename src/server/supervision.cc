@@ -50,9 +50,10 @@ void Dispatcher::Probed(BackendState& backend, const ProbeResult& told) {
         !backend.facts.boot.empty() && (backend.facts.boot != result.facts.boot ||
                                         backend.facts.identity != result.facts.identity);
     if (restarted) index_.Clear(id);
-    const bool tokens_changed = backend.facts.identity.empty() != result.facts.identity.empty();
+    const bool cache_changed = backend.facts.identity.empty() != result.facts.identity.empty() ||
+                               backend.facts.slots != result.facts.slots;
     backend.facts = result.facts;
-    if (tokens_changed) AddToIndex(backend);
+    if (cache_changed) AddToIndex(backend);
     if (before != Health::kReady) {
       backend.breaker.Reset();
       backend.loaded_ms = loop_.NowMs();

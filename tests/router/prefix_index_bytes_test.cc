@@ -79,19 +79,21 @@ TEST(PrefixIndexBytes, AreExact) {
   PrefixIndex index({.byte_cap = 600 << 10});
   index.AddBackend(0, {});
   index.AddBackend(1, {.max_sequences = 16});
+  index.AddBackend(2, {.llama_slots = 4});
   for (size_t i = 0; i < sequences.size(); ++i) {
-    const auto backend = static_cast<BackendId>(i % 2);
-    if (i % 5 == 0) index.Touch(backend, sequences[i]);
+    const auto backend = static_cast<BackendId>(i % 3);
     index.Insert(backend, sequences[i], sequences[i].size());
     if (i == 3000) index.Clear(1);
     ASSERT_EQ(index.bytes(), g_bytes - before) << i;
     ASSERT_LE(index.bytes(), 600 << 10);
   }
   EXPECT_GT(index.bytes(), 500 << 10);
-  EXPECT_EQ(index.Gauges(0).bytes + index.Gauges(1).bytes, index.bytes());
+  EXPECT_EQ(index.Gauges(0).bytes + index.Gauges(1).bytes + index.Gauges(2).bytes, index.bytes());
   index.RemoveBackend(0);
   EXPECT_EQ(index.bytes(), g_bytes - before);
   index.RemoveBackend(1);
+  EXPECT_EQ(index.bytes(), g_bytes - before);
+  index.RemoveBackend(2);
   EXPECT_EQ(g_bytes, before);
 }
 

@@ -101,11 +101,6 @@ struct PlainSlots {
     slot.content = all;
     slot.use = ++uses;
   }
-  void Touch(const Sequence& prompt) {
-    Slot& slot = slots[Choose(prompt)];
-    if (Common(slot.content, prompt) > 0) slot.use = ++uses;
-  }
-
   std::vector<Slot> slots;
   uint64_t uses = 0;
 };
@@ -130,9 +125,6 @@ TEST_P(Slots, MatchAsPlainSlotsDo) {
     if (kind == 0) {
       index.Clear(7);
       plain = PlainSlots(n);
-    } else if (kind < 200) {
-      index.Touch(7, prompt);
-      plain.Touch(prompt);
     } else {
       Sequence all = prompt;
       for (size_t i = sequences.Below(5); i > 0; --i) all.push_back(static_cast<Symbol>(i));
@@ -201,8 +193,9 @@ TEST_P(Recency, MatchesStackDistancesAndEvictsTheOldest) {
         param.capacity == 0 ? plain.order.size() : static_cast<size_t>(param.capacity);
     ASSERT_EQ(index.Match(1, prompt).held, plain.Held(prompt, capacity)) << "operation " << op;
     if (sequences.Below(5) == 0) {
-      index.Touch(1, prompt);
-      plain.Use(prompt, plain.Stored(prompt));
+      const size_t stored = plain.Stored(prompt);
+      index.Insert(1, SymbolSpan(prompt).first(stored), stored);
+      plain.Use(prompt, stored);
     } else {
       index.Insert(1, prompt, prompt.size());
       plain.Use(prompt, prompt.size());

@@ -34,7 +34,6 @@ ReportVerdict Complete(PrefixIndex& index, const Sequence& prompt, const Sequenc
 TEST(PrefixIndex, KnowsNothingOfUnknownBackendsAndEmptyPrompts) {
   PrefixIndex index;
   index.Insert(3, Text(1, 10), 10);
-  index.Touch(3, Text(1, 10));
   EXPECT_EQ(index.Match(3, Text(1, 10)).held, 0u);
   EXPECT_EQ(index.bytes(), 0);
   index.AddBackend(3, {});
@@ -100,7 +99,7 @@ TEST(PrefixIndex, EvictsAcrossBackends) {
   index.AddBackend(1, {});
   index.Insert(0, Text(1, 1000), 1000);
   index.Insert(1, Text(2, 1000), 1000);
-  index.Touch(0, Text(1, 1000));
+  index.Insert(0, Text(1, 1000), 1000);
   Symbol next = 10;
   while (index.Match(1, Text(2, 1000)).held == 1000 && next < 100) {
     index.Insert(1, Text(next, 1000), 1000);
@@ -158,18 +157,31 @@ TEST(PrefixIndexReport, StalePredictionsAreNotHeldAgainstTheCache) {
   EXPECT_EQ(index.Gauges(0).mispredictions, 1);
 }
 
-// Gemma's sliding window without --swa-full, as measured: the same prompt again reuses 195 of 200,
-// a shorter prefix nothing.
+// Gemma's sliding window without --swa-full, as measured: the same prompt again reuses 195 of 200.
+// The next turn, which goes on from it, reuses all but the last few tokens of this one.
+TEST(PrefixIndexReport, AFewTokensLessPutNothingInDoubt) {
+  PrefixIndex index;
+  index.AddBackend(0, {.max_sequences = 1});
+  const Sequence prompt = Text(1, 200);
+  Complete(index, prompt, {}, 0, 0);
+  EXPECT_EQ(Complete(index, prompt, {}, 199, 195), ReportVerdict::kPart);
+  EXPECT_EQ(index.Match(0, prompt).reusable, 199u);
+  EXPECT_EQ(Complete(index, prompt + Text(2, 50), {}, 200, 195), ReportVerdict::kPart);
+  EXPECT_EQ(index.Match(0, prompt + Text(2, 50) + Text(3, 50)).reusable, 250u);
+  EXPECT_EQ(index.Gauges(0).mispredictions, 2);
+}
+
+// A shorter prefix reuses nothing there: that is in doubt until a report says otherwise.
 TEST(PrefixIndexReport, LearnsWhatARepeatReallyReuses) {
   PrefixIndex index;
   index.AddBackend(0, {.max_sequences = 1});
   const Sequence prompt = Text(1, 200);
   Complete(index, prompt, {}, 0, 0);
-  EXPECT_EQ(Complete(index, prompt, {}, 199, 195), ReportVerdict::kUnexplained);
-  EXPECT_EQ(index.Match(0, prompt).reusable, 195u);
-  EXPECT_EQ(Complete(index, prompt, {}, 195, 195), ReportVerdict::kConfirmed);
-  EXPECT_EQ(index.Match(0, prompt).reusable, 195u);
-  EXPECT_EQ(Complete(index, prompt, {}, 195, 199), ReportVerdict::kMore);
+  EXPECT_EQ(Complete(index, prompt, {}, 199, 50), ReportVerdict::kUnexplained);
+  EXPECT_EQ(index.Match(0, prompt).reusable, 50u);
+  EXPECT_EQ(Complete(index, prompt, {}, 50, 50), ReportVerdict::kConfirmed);
+  EXPECT_EQ(index.Match(0, prompt).reusable, 50u);
+  EXPECT_EQ(Complete(index, prompt, {}, 50, 199), ReportVerdict::kMore);
   EXPECT_EQ(index.Match(0, prompt).reusable, 199u);
 }
 

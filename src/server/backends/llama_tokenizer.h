@@ -1,11 +1,12 @@
-// LlamaTokenizer: token ids from a llama-server's /tokenize, of which it is asked as little as possible.
+// LlamaTokenizer: token ids from a llama-server's /tokenize, of which it is asked as little as
+//                 possible.
 //
 // Role:       part of the llama-server backend, which gives it the way to ask.
 // Ownership:  whoever owns it drops the questions under way before it goes.
 // Threads:    the loop's thread only; callbacks never run inside the call that takes them.
-// Invariants: what TokenizePrompt answers is what /tokenize says of the whole text. Where that follows from
-//             a TokenMemo, the first times and now and then both are asked and compared; after a
-//             difference this tokenizer's memo stays off until Reset.
+// Invariants: what TokenizePrompt answers is what /tokenize says of the whole text. Where that
+//             follows from a TokenMemo, the first times and now and then both are asked and
+//             compared; after a difference this tokenizer's memo stays off until Reset.
 #pragma once
 
 #include <functional>
@@ -31,7 +32,8 @@ class LlamaTokenizer {
   void Tokenize(const nlohmann::json& text, bool add_special, Backend::TokensCallback callback);
   // A prompt with its special tokens, remembered by the messages it consists of.
   void TokenizePrompt(std::string text, Backend::TokensCallback callback);
-  // Another model may answer: what is remembered may be another's. `special` are special tokens of the
+  // Another model may answer: what is remembered may be another's. `special` are special tokens of
+  //                           the
   // model, as far as it tells them.
   void Reset(std::vector<std::string> special);
 

@@ -1,18 +1,20 @@
-// TokenMemo: the tokens of prompts' beginnings, so that a conversation's next turn tokenizes only its end.
+// TokenMemo: tokens of prompts' beginnings, so that a conversation's next turn tokenizes only its end.
 //
-// Role:       between a backend and its tokenizer. Pure: it is told texts and tokens, it asks nobody.
-// Ownership:  owns what it remembers, at most `max_bytes`; the least recently used segment goes first.
+// Role:       between a backend and its tokenizer. Pure: it is told texts and tokens, it asks
+//             nobody.
+// Ownership:  owns what it remembers, at most `max_bytes`; the least recently used segment goes
+//             first.
 // Threads:    one caller at a time.
 // Cost:       O(length of the text) for both calls.
-// Invariants: a text is cut behind each marker, a special token such as "<|im_end|>". Tokenizers split
-//             a text at special tokens before anything else, so the tokens before one do not depend on
-//             what follows it, whole messages are shared by all the prompts that begin with them,
-//             and a segment is known only together with everything before it.
+// Invariants: a text is cut behind each marker, a special token such as "<|im_end|>". Tokenizers
+//             split a text at special tokens before anything else, so the tokens before one do not
+//             depend on what follows it, whole messages are shared by all the prompts that begin
+//             with them, and a segment is known only together with everything before it.
 // Example:
 //   TokenMemo memo(32 << 20);
 //   memo.Store(turn_1, tokens_1, {"<|im_end|>", 2});
 //   TokenMemo::Known known = memo.Find(turn_2, "<|im_end|>");
-//   // known.tokens are those of turn_2's first known.text_bytes bytes, the marker at their end included
+//   // known.tokens: those of turn_2's first known.text_bytes bytes, with the marker at their end
 #pragma once
 
 #include <cstddef>
@@ -42,8 +44,8 @@ class TokenMemo {
   TokenMemo& operator=(const TokenMemo&) = delete;
 
   Known Find(std::string_view text, std::string_view marker);
-  // `tokens` are those of the whole text. Nothing is stored where the marker's token is not in them as
-  // often as its text is in the text: such a tokenizer does not cut there.
+  // `tokens` are those of the whole text. Nothing is stored where the marker's token is not in them
+  // as often as its text is in the text: such a tokenizer does not cut there.
   void Store(std::string_view text, const Tokens& tokens, const Marker& marker);
   void Clear();
 
