@@ -150,11 +150,12 @@ class Peer {
 // A listening socket; whoever connects is handed out as a Peer.
 class Listener {
  public:
-  Listener() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
+  explicit Listener(int backlog = 16)
+      : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
     sockaddr_in address = Peer::Loopback(0);
     socklen_t size = sizeof address;
     EXPECT_EQ(::bind(fd_, reinterpret_cast<sockaddr*>(&address), size), 0);
-    EXPECT_EQ(::listen(fd_, 16), 0);
+    EXPECT_EQ(::listen(fd_, backlog), 0);
     EXPECT_EQ(::getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size), 0);
     port_ = ntohs(address.sin_port);
   }

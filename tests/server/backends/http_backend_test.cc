@@ -225,6 +225,27 @@ TEST(HttpBackend, Streams) {
   EXPECT_EQ(http::FindHeader(f.seen[0].headers, "authorization"), "Bearer key");
 }
 
+// Lines may end in any of three ways, events be cut anywhere: the client gets the bytes as they are.
+TEST(HttpBackend, StreamsWhateverTheirLinesEndWith) {
+  for (const std::string end : {"\n", "\r\n", "\r"}) {
+    Fake f;
+    const std::string stream = "data: {\"a\":1}" + end + end + ": ping" + end + end + "event: x" +
+                               end + "data: b" + end + "data: c" + end + end + "data: [DONE]" +
+                               end + end;
+    f.handlers[kGenerate] = [&](const http::Request&, http::Responder& r) {
+      r.Begin(200, {{"Content-Type", "text/event-stream"}});
+      for (const char c : stream) r.Write({&c, 1});
+      r.End();
+    };
+    Calls calls;
+    f.Generate(calls);
+    ASSERT_TRUE(f.Until([&] { return calls.ends > 0; }));
+    EXPECT_EQ(calls.end.kind, CallEnd::Kind::kComplete);
+    EXPECT_EQ(calls.raw, stream);
+    EXPECT_EQ(calls.data, (std::vector<std::string>{"{\"a\":1}", "", "b\nc", "[DONE]"}));
+  }
+}
+
 TEST(HttpBackend, Endings) {
   struct Case {
     int status;

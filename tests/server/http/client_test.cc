@@ -239,6 +239,31 @@ TEST(HttpClient, Refused) {
   EXPECT_NE(sink.message.find("127.0.0.1:"), std::string::npos);
 }
 
+// A host that drops packets: the connection is never taken, and never refused.
+TEST(HttpClient, AConnectionThatIsNotTaken) {
+  World world;
+  Listener full(0);  // nobody accepts: the kernel drops what its queue cannot hold
+  std::vector<int> waiting;
+  for (int i = 0; i < 8; ++i) {
+    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const sockaddr_in address = Peer::Loopback(full.port());
+    (void)::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+    waiting.push_back(fd);
+  }
+  const auto client = Client::Make(world.loop, {"127.0.0.1", full.port(), ""}, {});
+  Sink sink;
+  FetchRequest request;
+  request.target = "/";
+  request.connect_ms = 50;
+  client->Fetch(std::move(request), &sink);
+  ASSERT_TRUE(world.Until([&] { return sink.ends > 0; }));
+  EXPECT_EQ(sink.error, "timeout");
+  EXPECT_NE(sink.message.find("did not take the connection within 50 ms"), std::string::npos)
+      << sink.message;
+  EXPECT_EQ(sink.heads, 0);
+  for (const int fd : waiting) ::close(fd);
+}
+
 TEST(HttpClient, WaitsOnlySoLong) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"", ""},                                                    // nothing at all
