@@ -39,10 +39,13 @@ std::vector<SlotCache::Rules> LlamaRules(size_t slots, double similarity) {
   plain.similarity = similarity;
   SlotCache::Rules parks = plain;  // --no-cache-idle-slots
   parks.parks = true;
+  parks.name = "slots, host cache";
   SlotCache::Rules split = parks;  // -np N
   split.parks_idle = true;
+  split.name = "slots, host cache with idle slots";
   SlotCache::Rules unified = split;  // all defaults: four slots that share one KV buffer
   unified.clears_idle = true;
+  unified.name = "shared slots, host cache with idle slots";
   constexpr size_t kDefaultSlots = 4;
   if (slots == kDefaultSlots) return {unified, split, parks, plain};
   return {split, unified, parks, plain};
@@ -434,6 +437,7 @@ CacheGauges PrefixIndex::Gauges(BackendId backend) const {
   gauges.reports = shadow->reports;
   gauges.mispredictions = shadow->mispredictions;
   gauges.more = shadow->more;
+  gauges.rules = shadow->slotted() ? shadow->Believed().rules().name : "LRU";
   gauges.hit_ratio = shadow->prompt_mean > 0 ? shadow->reused_mean / shadow->prompt_mean : 0;
   return gauges;
 }

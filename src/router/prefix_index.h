@@ -38,6 +38,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string_view>
 
 #include "router/radix_tree.h"
 #include "router/symbols.h"
@@ -92,6 +93,7 @@ constexpr bool IsMisprediction(ReportVerdict verdict) {
 }
 
 struct CacheGauges {
+  std::string_view rules = {};   // those believed now, for people
   int64_t bytes = 0;             // tree, tables and bookkeeping of this backend
   int64_t entries = 0;           // sequences that are no prefix of another
   int64_t symbols = 0;           // stored once for each shared prefix

@@ -23,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <string_view>
 #include <vector>
 
 #include "router/radix_tree.h"
@@ -36,6 +37,7 @@ class SlotCache {
   static constexpr size_t kNone = SIZE_MAX;
 
   struct Rules {
+    std::string_view name = "slots";  // for people; of static storage
     size_t slots = 1;
     double similarity = 0.10;  // llama-server's slot_prompt_similarity
     // What a slot holds is of use only to a prompt that continues all of it (RKLLM).

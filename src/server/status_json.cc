@@ -53,11 +53,9 @@ ordered_json BackendJson(const Dispatcher& dispatcher, const BackendState& backe
                      {"reused", backend.tokens_reused},
                      {"generated", backend.tokens_out},
                      {"counted", backend.facts.identity.empty() ? "estimated" : "exact"}};
-  entry["cache"] = {{"sequences", cache.entries},
-                    {"bytes", cache.bytes},
-                    {"capacity_symbols", cache.capacity_symbols},
-                    {"hit_ratio", cache.hit_ratio},
-                    {"checked", backend.reuse_checked},
+  entry["cache"] = {{"rules", cache.rules},         {"sequences", cache.entries},
+                    {"bytes", cache.bytes},         {"capacity_symbols", cache.capacity_symbols},
+                    {"hit_ratio", cache.hit_ratio}, {"checked", backend.reuse_checked},
                     {"exact", backend.reuse_exact}};
   entry["latency"] = {{"source", router::Name(model.source)},
                       {"observations", model.observations},
