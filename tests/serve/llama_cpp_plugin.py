@@ -154,6 +154,7 @@ def stop(server):
     import utils
     utils.server_instances.discard(server)
     processes, server.processes = getattr(server, "processes", []), []
+    wrong = None
     for process in reversed(processes):  # the router first, while its backend lives
         process.terminate()
         try:
@@ -163,8 +164,9 @@ def stop(server):
             process.wait()
             code = "nothing within 20 s"
         if process.args[0] == PARALLAX and code != 0:
-            raise AssertionError(f"parallax serve ended with {code}: "
-                                 + server.log.read_text(errors="replace")[-2000:])
+            wrong = f"parallax serve ended with {code}: "
+    if wrong:
+        raise AssertionError(wrong + server.log.read_text(errors="replace")[-2000:])
 
 
 def native_answer(body):
