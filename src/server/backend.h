@@ -106,6 +106,9 @@ class Backend {
   virtual void Unload(std::function<void()> done) { done(); }
   // Whether the usage chunk must be asked for: not where every stream ends with its counts.
   virtual bool wants_usage_option() const { return true; }
+  // Whether a stream leaves out the assistant's message that it continues, where a whole answer
+  // begins with it: llama-server does, unless it is asked to `echo`.
+  virtual bool leaves_out_prefill() const { return false; }
   // What people would look for: a URL, a command and its process.
   virtual std::string place() const = 0;
 };

@@ -101,7 +101,10 @@ void Dispatcher::Send(BackendState& backend, Job& job) {
   job.answer.StripUsage(ask_usage && !job.request.include_usage);
   Call call;
   call.endpoint = job.request.endpoint;
-  call.text = openai::UpstreamText(job.request, ask_usage);
+  // An answer that is put together from a stream has to say what a whole one would.
+  const bool ask_echo =
+      !job.request.stream && job.request.continues && backend.backend->leaves_out_prefill();
+  call.text = openai::UpstreamText(job.request, ask_usage, ask_echo);
   call.request_id = job.id;
   job.call = backend.backend->Start(std::move(call), &job);
   const router::Candidate& chosen = job.decision.candidates[job.backend];

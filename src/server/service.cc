@@ -147,8 +147,12 @@ http::Response Service::Models() const {
                     {"created", static_cast<std::int64_t>(started_wall_ms_ / 1000)},
                     {"owned_by", owner}});
   };
-  for (const auto& backend : dispatcher_.MakeSnapshot().backends) {
-    for (const std::string& model : backend.models) add(model, backend.name);
+  // Not of the snapshot: a backend that answers to any name has none there.
+  for (const auto& backend : dispatcher_.backends()) {
+    for (const std::string& model : backend->settings->models) {
+      if (model != "*") add(model, backend->name);
+    }
+    for (const std::string& model : backend->facts.models) add(model, backend->name);
   }
   add(std::string(kAnyModel), "parallax");
   return Json({{"object", "list"}, {"data", data}});

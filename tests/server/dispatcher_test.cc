@@ -48,6 +48,25 @@ TEST(Dispatcher, PutsTheAnswerTogetherForAClientThatDoesNotStream) {
   EXPECT_EQ(completion->json()["usage"]["prompt_tokens"], 2);
 }
 
+// llama-server begins a whole answer with the message it continues, and leaves it out of a stream.
+TEST(Dispatcher, AsksForTheMessageThatAWholeAnswerContinues) {
+  for (const bool echo_option : {false, true}) {
+    for (const bool stream : {false, true}) {
+      for (const bool continues : {false, true}) {
+        Rig rig;
+        ScriptedBackend& cpu = rig.Add("cpu", {.echo_option = echo_option});
+        rig.Start();
+        json messages = json::array({{{"role", "user"}, {"content", "hi"}}});
+        if (continues) messages.push_back({{"role", "assistant"}, {"content", "Hel"}});
+        ASSERT_TRUE(rig.Await(rig.Chat("", {{"messages", messages}, {"stream", stream}})));
+        ASSERT_EQ(cpu.sent.size(), 1U);
+        EXPECT_EQ(json::parse(cpu.sent[0].text).contains("echo"),
+                  echo_option && !stream && continues);
+      }
+    }
+  }
+}
+
 TEST(Dispatcher, UnknownModelAndPinnedBackend) {
   Rig rig;
   rig.Add("a", {.models = {"m", "other"}});

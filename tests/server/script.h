@@ -84,6 +84,7 @@ struct Script {
   double load_ms = 1000;
   double unload_ms = 100;
   bool usage_option = false;  // usage must be asked for, and comes in a chunk of its own
+  bool echo_option = false;   // the message that an answer continues must be asked for
   Fault fault = Fault::kNone;
   int fault_times = 1 << 30;  // so many calls have it, the later ones not
   int fault_after = 3;

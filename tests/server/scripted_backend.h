@@ -143,6 +143,7 @@ class ScriptedBackend final : public Backend {
     });
   }
   bool wants_usage_option() const override { return script.usage_option; }
+  bool leaves_out_prefill() const override { return script.echo_option; }
   std::string place() const override { return "script " + name_; }
 
   int running() const { return static_cast<int>(calls_.size()); }

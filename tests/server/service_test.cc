@@ -108,6 +108,16 @@ TEST(Service, WrongBodies) {
   e.ExpectIdle();
 }
 
+// "*" takes any name; the list still has those that are known.
+TEST(Service, ModelsOfABackendThatAnswersToAnyName) {
+  Endpoints e;
+  e.Add("cpu", {.models = {"told"}}, {.models = {"*", "given"}});
+  e.Start();
+  std::vector<std::string> names;
+  for (const json& model : e.Ask("GET", "/v1/models")->json()["data"]) names.push_back(model["id"]);
+  EXPECT_EQ(names, (std::vector<std::string>{"given", "told", "auto"}));
+}
+
 TEST(Service, AnswersAndExplains) {
   Endpoints e;
   ScriptedBackend& cpu = e.Add("cpu", {});

@@ -159,6 +159,7 @@ class HttpBackend final : public Backend {
     }
   }
   bool wants_usage_option() const override { return options_.dialect != HttpDialect::kLlamaServer; }
+  bool leaves_out_prefill() const override { return options_.dialect == HttpDialect::kLlamaServer; }
   std::string place() const override {
     return fmt::format("http://{}{}", http::Format({options_.origin.host, options_.origin.port}),
                        options_.origin.base_path);

@@ -105,6 +105,7 @@ class LlamaProcess final : public Backend {
     if (Backend* http = HttpOf(id)) http->Resume(Inner(id));
   }
   bool wants_usage_option() const override { return false; }
+  bool leaves_out_prefill() const override { return true; }
   std::string place() const override {
     const std::string& path = options_.command.front();
     const std::string program = path.substr(path.rfind('/') + 1);

@@ -50,11 +50,17 @@ http::Response ErrorResponse(int status, std::string_view message, std::string_v
 
 http::Response ContextErrorResponse(std::int64_t prompt_tokens, std::int64_t context) {
   ordered_json error{{"code", 400}, {"type", "exceed_context_size_error"}};
-  error["message"] =
-      prompt_tokens >= 0
-          ? fmt::format("the prompt has {} tokens, the largest context here holds {}",
-                        prompt_tokens, context)
-          : fmt::format("the prompt and its answer do not fit the context of {} tokens", context);
+  if (prompt_tokens >= 0 && prompt_tokens < context) {  // the answer, or a neighbour, filled it
+    error["message"] =
+        fmt::format("the context of {} tokens was full before the answer to {} tokens had ended",
+                    context, prompt_tokens);
+  } else {
+    error["message"] =
+        prompt_tokens >= 0
+            ? fmt::format("the prompt has {} tokens, the largest context here holds {}",
+                          prompt_tokens, context)
+            : fmt::format("the prompt and its answer do not fit the context of {} tokens", context);
+  }
   if (prompt_tokens >= 0) error["n_prompt_tokens"] = prompt_tokens;
   if (context > 0) error["n_ctx"] = context;
   return Json(400, {{"error", error}});

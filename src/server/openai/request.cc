@@ -57,6 +57,7 @@ Result<void> CheckMessages(GenerationRequest& request) {
     if (role == nullptr || !role->is_string()) {
       return Wrong(place + ".role", "a string", role == nullptr ? json() : *role);
     }
+    request.continues = *role == "assistant";
     const json* content = Find(message, "content");
     if (content == nullptr || content->is_string()) continue;
     if (!content->is_array()) return Wrong(place + ".content", "a string or a list", *content);
@@ -147,8 +148,9 @@ Result<GenerationRequest> ParseRequest(std::optional<Endpoint> endpoint, std::st
   return request;
 }
 
-std::string UpstreamText(const GenerationRequest& request, bool add_usage) {
+std::string UpstreamText(const GenerationRequest& request, bool add_usage, bool add_echo) {
   std::string text = request.text;
+  if (add_echo) text = WithMember(text, "echo", "true");
   if (!request.stream) text = WithMember(text, "stream", "true");
   if (add_usage && !request.include_usage) {
     const json* options = Find(request.body, "stream_options");

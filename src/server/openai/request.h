@@ -1,7 +1,7 @@
 // A generation request as the router needs to know it, over the bytes the client sent.
 //
 // Role:       the first step of a request; the dispatcher decides from it, backends are sent its
-//             text with at most `stream` and `stream_options` changed.
+//             text with at most `stream`, `stream_options` and `echo` changed.
 // Ownership:  owns the client's text and its parsed form.
 // Threads:    a value.
 // Invariants: fields the router does not know pass through byte for byte. Types of the fields it
@@ -38,7 +38,8 @@ struct GenerationRequest {
   std::int64_t choices = 1;  // n
   bool cache_prompt = true;
   bool ignore_eos = false;
-  bool has_media = false;               // a message part that is not text: tokens cannot be counted
+  bool continues = false;  // its last message is the assistant's: the answer may continue it
+  bool has_media = false;  // a message part that is not text: tokens cannot be counted
   std::optional<std::int64_t> slot;     // id_slot
   std::optional<std::int64_t> context;  // options.num_ctx: the context the client wants
   std::optional<double> timeout_ms;     // timeout (seconds): the client's deadline
@@ -48,8 +49,9 @@ struct GenerationRequest {
 // with a prompt and no messages is a completion's.
 Result<GenerationRequest> ParseRequest(std::optional<Endpoint> endpoint, std::string text);
 
-// The text to send to a backend: the client's, streaming, with usage asked for where `add_usage`.
-std::string UpstreamText(const GenerationRequest& request, bool add_usage);
+// The text to send to a backend: the client's, streaming, with usage asked for where `add_usage`,
+// and the message that the answer continues where `add_echo`.
+std::string UpstreamText(const GenerationRequest& request, bool add_usage, bool add_echo = false);
 
 // The text whose tokens are the prompt, as far as it can be told without a chat template: the
 // prompt of a completion, or tools and messages one after another. One turn's text begins with the

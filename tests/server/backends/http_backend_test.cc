@@ -165,6 +165,7 @@ TEST(HttpBackend, AsksWhatStandsBehindAUrl) {
   llama.LlamaServer();
   EXPECT_EQ(llama.Probe().facts.slots, 2);
   EXPECT_FALSE(llama.backend->wants_usage_option());
+  EXPECT_TRUE(llama.backend->leaves_out_prefill());
   Fake openai(HttpDialect::kDetect);
   openai.Say("/v1/models", R"({"data":[{"id":"a"},{"id":"b"}]})");
   const ProbeResult r = openai.Probe();
@@ -172,6 +173,7 @@ TEST(HttpBackend, AsksWhatStandsBehindAUrl) {
   EXPECT_EQ(r.facts.models.size(), 2U);
   EXPECT_EQ(r.facts.identity, "");
   EXPECT_TRUE(openai.backend->wants_usage_option());
+  EXPECT_FALSE(openai.backend->leaves_out_prefill());
   EXPECT_EQ(openai.Count(openai::Endpoint::kChat, kChatBody).error().code(),
             ErrorCode::kUnsupported);
 }

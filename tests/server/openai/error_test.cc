@@ -45,6 +45,18 @@ TEST(ContextErrorResponse, SaysBothNumbersWhereTheyAreKnown) {
   EXPECT_FALSE(unknown.contains("n_ctx"));
 }
 
+// Slots that share one context can fill it under a prompt that fits: it is not said to be too long.
+TEST(ContextErrorResponse, APromptThatFitsIsNotTheCause) {
+  const auto message = [](std::int64_t prompt, std::int64_t context) {
+    return json::parse(ContextErrorResponse(prompt, context).body)["error"]["message"]
+        .get<std::string>();
+  };
+  EXPECT_EQ(message(257, 256), "the prompt has 257 tokens, the largest context here holds 256");
+  EXPECT_EQ(message(256, 256), "the prompt has 256 tokens, the largest context here holds 256");
+  EXPECT_EQ(message(1, 256),
+            "the context of 256 tokens was full before the answer to 1 tokens had ended");
+}
+
 TEST(IsContextOverflow, InEveryWayTheySayIt) {
   for (const char* text :
        {"Context size has been exceeded.", R"({"error":{"type":"exceed_context_size_error"}})",

@@ -177,6 +177,27 @@ TEST(UpstreamText, ChangesOnlyWhatItMust) {
   EXPECT_EQ(both["stream_options"], (nlohmann::json{{"include_usage", true}, {"other", 1}}));
 }
 
+TEST(ParseRequest, AnAssistantsLastMessageMayBeContinued) {
+  const auto continues = [](const std::string& messages) {
+    const auto request = ParseRequest(Endpoint::kChat, R"({"messages":[)" + messages + "]}");
+    EXPECT_TRUE(request.ok()) << messages;
+    return request.ok() && request->continues;
+  };
+  const std::string user = R"({"role":"user","content":"hi"})";
+  EXPECT_FALSE(continues(user));
+  EXPECT_TRUE(continues(user + R"(,{"role":"assistant","content":"Hel"})"));
+  EXPECT_TRUE(continues(user + R"(,{"role":"assistant","content":[{"type":"text","text":"H"}]})"));
+  EXPECT_TRUE(continues(user + R"(,{"role":"assistant"})"));
+  EXPECT_FALSE(continues(user + R"(,{"role":"assistant","content":"Hello"},)" + user));
+}
+
+TEST(UpstreamText, AsksForTheMessageThatIsContinued) {
+  EXPECT_EQ(UpstreamText(Good(R"("stream":true)"), false, true),
+            R"({"echo":true,)" + kMessages + R"(,"stream":true})");
+  EXPECT_EQ(UpstreamText(Good(R"("stream":true,"echo":false)"), false, true),
+            "{" + kMessages + R"(,"stream":true,"echo":true})");
+}
+
 // One turn's text begins with the whole text of the turn before.
 TEST(PromptText, GrowsAtItsEnd) {
   std::string messages = R"({"role":"system","content":"be brief"})";
