@@ -81,8 +81,9 @@ Result<std::unique_ptr<App>> App::Start(AsioLoop& loop, Config config, std::stri
   }
   dispatcher.SetTables(models.psr, models.prompt_only);
 
-  app->service_ = std::make_unique<Service>(loop, dispatcher,
-                                            Service::Options{settled.api_key, std::move(version)});
+  app->service_ = std::make_unique<Service>(
+      loop, dispatcher,
+      Service::Options{settled.api_key, std::move(version), settled.cors_origins});
   Service* service = app->service_.get();
   PX_ASSIGN_OR_RETURN(
       app->server_,

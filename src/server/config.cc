@@ -106,6 +106,7 @@ Result<void> ReadServer(Table table, Config& config) {
   constexpr std::int64_t kGiB = std::int64_t{1} << 30;
   table.Read("listen", config.listen);
   table.Read("api_key", config.api_key);
+  table.ReadStrings("cors_origins", config.cors_origins);
   table.ReadInteger("max_loaded", config.dispatcher.max_loaded, 0, 1024);
   table.ReadNumber("max_wait_s", config.dispatcher.max_wait_ms, 0, 86'400, 1000);
   table.ReadNumber("load_limit_s", config.dispatcher.load_limit_ms, 1, 86'400, 1000);

@@ -27,7 +27,8 @@ struct BackendConfig {
 
 struct Config {
   std::string listen = "127.0.0.1:8080";
-  std::string api_key;  // clients must send it where not empty
+  std::string api_key;                    // clients must send it where not empty
+  std::vector<std::string> cors_origins;  // whose pages may read answers; "*": all
   http::Limits limits;
   double drain_ms = 30'000;  // after SIGTERM, before answers are cut
   DispatcherOptions dispatcher;

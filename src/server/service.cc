@@ -24,9 +24,24 @@ http::Response Json(const ordered_json& value, int status = 200) {
 bool SameSecret(std::string_view a, std::string_view b) {
   unsigned difference = a.size() == b.size() ? 0 : 1;
   for (std::size_t i = 0; i < a.size(); ++i) {
-    difference |= static_cast<unsigned>(a[i] ^ b[b.empty() ? 0 : i % b.size()]);
+    difference |= static_cast<unsigned>(a[i] ^ (b.empty() ? '\0' : b[i % b.size()]));
   }
   return difference == 0;
+}
+
+// llama-server and others take the key in a header of its own too.
+std::string_view GivenKey(const http::Headers& headers) {
+  constexpr std::string_view kBearer = "Bearer ";
+  const std::string_view given = http::FindHeader(headers, "authorization");
+  if (given.starts_with(kBearer)) return given.substr(kBearer.size());
+  return given.empty() ? http::FindHeader(headers, "x-api-key") : std::string_view();
+}
+
+std::string_view WithVersion(std::string_view path) {
+  for (const std::string_view known : {"/v1/chat/completions", "/v1/completions", "/v1/models"}) {
+    if (path == known.substr(3)) return known;
+  }
+  return path;
 }
 
 bool IsJsonType(std::string_view type) { return type.substr(0, 16) == "application/json"; }
@@ -37,10 +52,13 @@ Service::Service(Loop& loop, Dispatcher& dispatcher, Options options)
     : loop_(loop),
       dispatcher_(dispatcher),
       options_(std::move(options)),
+      cors_(options_.cors_origins),
       started_wall_ms_(loop.WallMs()) {}
 
 void Service::Handle(http::Request request, std::shared_ptr<http::Responder> responder) {
-  const std::string_view path = http::Path(request.target);
+  responder = cors_.Admit(request, std::move(responder));
+  if (responder == nullptr) return;
+  const std::string_view path = WithVersion(http::Path(request.target));
   const bool get = request.method == "GET" || request.method == "HEAD";
   const bool post = request.method == "POST";
   const auto send = [&](http::Response response) { responder->Send(std::move(response)); };
@@ -48,10 +66,7 @@ void Service::Handle(http::Request request, std::shared_ptr<http::Responder> res
   // What a load balancer asks, and the page that has no secrets of its own, need no key.
   const bool open = path == "/health" || path == "/v1/health" || path == "/";
   if (!options_.api_key.empty() && !open) {
-    const std::string_view given = http::FindHeader(request.headers, "authorization");
-    constexpr std::string_view kBearer = "Bearer ";
-    if (!given.starts_with(kBearer) ||
-        !SameSecret(options_.api_key, given.substr(kBearer.size()))) {
+    if (!SameSecret(options_.api_key, GivenKey(request.headers))) {
       http::Response response = openai::ErrorResponse(
           401, "a valid API key is wanted (Authorization: Bearer ...)", "invalid_api_key");
       response.headers.emplace_back("WWW-Authenticate", "Bearer");

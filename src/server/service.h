@@ -1,6 +1,7 @@
 // The endpoints: from an HTTP request to the part of the server that answers it.
 //
-// Role:       the handler of http::Server; knows paths, methods and the API key.
+// Role:       the handler of http::Server; knows paths, methods and the API key. OpenAI's paths are
+//             answered without /v1 too: clients are given base URLs of both kinds.
 // Ownership:  borrows the Dispatcher, which outlives it.
 // Threads:    the loop's thread only.
 #pragma once
@@ -8,7 +9,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "server/cors.h"
 #include "server/dispatcher.h"
 #include "server/http/server.h"
 
@@ -19,6 +22,7 @@ class Service {
   struct Options {
     std::string api_key;
     std::string version;
+    std::vector<std::string> cors_origins = {};
   };
   Service(Loop& loop, Dispatcher& dispatcher, Options options);
 
@@ -37,6 +41,7 @@ class Service {
   Loop& loop_;
   Dispatcher& dispatcher_;
   Options options_;
+  Cors cors_;
   const http::Server* server_ = nullptr;
   double started_wall_ms_;
 };

@@ -51,6 +51,74 @@ TEST(Service, PathsAndMethods) {
   }
 }
 
+// Clients are given base URLs with and without /v1.
+TEST(Service, OpenAiPathsWithoutTheVersion) {
+  Endpoints e;
+  e.Add("cpu", {});
+  e.Start();
+  EXPECT_EQ(e.Ask("GET", "/models")->json()["object"], "list");
+  EXPECT_EQ(e.Ask("GET", "/chat/completions")->status, 405);
+  const Client chat = e.Ask("POST", "/chat/completions", kChat);
+  const Client completion = e.Ask("POST", "/completions", R"({"prompt":"a","max_tokens":2})");
+  ASSERT_TRUE(e.Await(chat) && e.Await(completion));
+  EXPECT_EQ(chat->json()["object"], "chat.completion");
+  EXPECT_EQ(completion->json()["object"], "text_completion");
+  EXPECT_EQ(e.Ask("GET", "/decisions")->status, 404);
+}
+
+TEST(Service, PagesOfOtherOriginsReadOnlyWhereTheyMay) {
+  Endpoints e;
+  e.Add("cpu", {});
+  e.Start();
+  const http::Headers page = {{"Origin", "http://ui:3000"}, {"Content-Type", "application/json"}};
+  const http::Headers question = {{"Origin", "http://ui:3000"},
+                                  {"Access-Control-Request-Method", "POST"},
+                                  {"Access-Control-Request-Headers", "authorization"}};
+  const auto allowed = [](const Client& client) {
+    return client->header("access-control-allow-origin");
+  };
+  // Off by default.
+  EXPECT_EQ(allowed(e.Ask("GET", "/v1/models", "", page)), "");
+  EXPECT_EQ(e.Ask("OPTIONS", "/v1/chat/completions", "", question)->status, 405);
+
+  const auto rebuild = [&](const std::vector<std::string>& origins) {
+    e.service = std::make_unique<Service>(e.loop, e.dispatcher(),
+                                          Service::Options{"secret", "9.9", origins});
+  };
+  rebuild({"http://other", "http://ui:3000"});
+  // The browser's question carries no key.
+  const Client answer = e.Ask("OPTIONS", "/v1/chat/completions", "", question);
+  EXPECT_EQ(answer->status, 204);
+  EXPECT_EQ(allowed(answer), "http://ui:3000");
+  EXPECT_NE(std::string(answer->header("access-control-allow-headers")).find("Authorization"),
+            std::string::npos);
+  EXPECT_NE(std::string(answer->header("access-control-allow-methods")).find("POST"),
+            std::string::npos);
+  // A refusal can be read as well, or the page could not say what is wrong.
+  EXPECT_EQ(e.Ask("GET", "/v1/models", "", page)->status, 401);
+  EXPECT_EQ(allowed(e.Ask("GET", "/v1/models", "", page)), "http://ui:3000");
+  http::Headers with_key = page;
+  with_key.emplace_back("Authorization", "Bearer secret");
+  const Client stream = e.Ask(
+      "POST", "/v1/chat/completions",
+      R"({"messages":[{"role":"user","content":"hi"}],"max_tokens":2,"stream":true})", with_key);
+  ASSERT_TRUE(e.Await(stream));
+  EXPECT_EQ(stream->status, 200);
+  EXPECT_EQ(allowed(stream), "http://ui:3000");
+  EXPECT_NE(
+      std::string(stream->header("access-control-expose-headers")).find("X-Parallax-Decision"),
+      std::string::npos);
+  // Another's page, and one without an origin (a program).
+  EXPECT_EQ(allowed(e.Ask("GET", "/health", "", {{"Origin", "http://ui:3001"}})), "");
+  EXPECT_EQ(allowed(e.Ask("GET", "/health")), "");
+  EXPECT_EQ(e.Ask("OPTIONS", "/v1/models", "",
+                  {{"Origin", "http://ui:3001"}, {"Access-Control-Request-Method", "GET"}})
+                ->status,
+            401);
+  rebuild({"*"});
+  EXPECT_EQ(allowed(e.Ask("GET", "/health", "", {{"Origin", "http://any"}})), "*");
+}
+
 TEST(Service, ApiKey) {
   Endpoints e("secret");
   e.Add("cpu", {});
@@ -68,6 +136,12 @@ TEST(Service, ApiKey) {
               401);
   }
   EXPECT_EQ(e.Ask("GET", "/v1/models", "", {{"aUTHORIZATION", "Bearer secret"}})->status, 200);
+  EXPECT_EQ(e.Ask("GET", "/v1/models", "", {{"X-Api-Key", "secret"}})->status, 200);
+  EXPECT_EQ(e.Ask("GET", "/v1/models", "", {{"X-Api-Key", "secre"}})->status, 401);
+  EXPECT_EQ(
+      e.Ask("GET", "/v1/models", "", {{"Authorization", "Bearer other"}, {"X-Api-Key", "secret"}})
+          ->status,
+      401);
   EXPECT_EQ(e.Ask("GET", "/health")->status, 200);
   EXPECT_EQ(e.Ask("GET", "/")->status, 200);
 }
