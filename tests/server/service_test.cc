@@ -188,7 +188,8 @@ TEST(Service, ModelsOfABackendThatAnswersToAnyName) {
   e.Add("cpu", {.models = {"told"}}, {.models = {"*", "given"}});
   e.Start();
   std::vector<std::string> names;
-  for (const json& model : e.Ask("GET", "/v1/models")->json()["data"]) names.push_back(model["id"]);
+  const json list = e.Ask("GET", "/v1/models")->json();
+  for (const json& model : list["data"]) names.push_back(model["id"]);
   EXPECT_EQ(names, (std::vector<std::string>{"given", "told", "auto"}));
 }
 
