@@ -27,6 +27,8 @@ SymbolSpan Storable(SymbolSpan symbols) {
   return KnownPrefix(symbols.first(std::min(symbols.size(), kLongestSequence)));
 }
 
+// Runs that nobody began get numbers that callers do not use.
+constexpr uint64_t kOwnRuns = uint64_t{1} << 63;
 constexpr double kErrorRate = 0.1;  // of the running errors of rules
 // So much of what was predicted says that the cache works: to doubt all that follows would be a
 // larger error than the tokens that are missing.
@@ -60,6 +62,14 @@ struct PrefixIndex::Shadow {
     double error = 0;  // running mean of |predicted - reported| / prompt
   };
 
+  // What was known of a prompt before it was processed.
+  struct Before {
+    SlotCache::Run run = 0;
+    size_t total = 0;  // symbols of it that were stored
+    size_t believed = 0;
+    size_t held = 0;
+  };
+
   Shadow(const CacheShape& s, double similarity) : shape(s), slot_similarity(similarity) {
     Reset();
     if (!slotted()) {
@@ -76,15 +86,23 @@ struct PrefixIndex::Shadow {
   size_t Held(const RadixTree::Position& at, size_t prompt) const;
   // Compares what each cache of slots would have reused with what was. True where one other than
   // that believed until now said so much, or what was missing had been parked.
-  bool LearnRules(const RadixTree::Position& at, size_t prompt, size_t reported);
+  bool LearnRules(const RadixTree::Position& at, const Before& before, size_t prompt,
+                  size_t reported, SlotCache::Run run);
+  // What was known of the prompt when it was begun; where it was not, what is known now.
+  Before BeforeOf(SlotCache::Run run, const RadixTree::Position& at, size_t prompt) const;
   // What the backend reports where it holds so much: at most prompt - 1, in whole blocks.
   size_t Reusable(size_t held, size_t prompt) const;
   size_t Granule() const;
   // Whether the stored part of a prompt goes on behind its first `length` symbols with an answer's.
   static bool Generated(const RadixTree::Position& at, size_t length);
   void Release(Node* end);
+  // Drops what nothing holds, from here towards the root.
+  void Prune(Node* end);
+  // It is no longer on its way; false where it was not.
+  bool Ended(SlotCache::Run run);
   void RemoveNode(Node* leaf);
   Node* SplitAt(Node* node, size_t total);
+  Node* Extend(Node* parent, SymbolSpan symbols);
 
   CacheShape shape;
   double slot_similarity;
@@ -92,6 +110,7 @@ struct PrefixIndex::Shadow {
   RecencyStack recency;
   LruCapacity capacity;
   std::vector<Slotted> caches;  // empty for an LRU cache
+  std::vector<Before> begun;    // runs that have not left anything yet
 
   // Where symbols are tokens: the bits of all reported reuses, how many reports there were that
   // differed from the one before, and the last of them.
@@ -112,6 +131,7 @@ int64_t PrefixIndex::Shadow::bytes() const {
   int64_t cache_bytes =
       caches.capacity() == 0 ? 0 : AllocatedBytes(caches.capacity() * sizeof(Slotted));
   for (const Slotted& slotted : caches) cache_bytes += slotted.cache.bytes();
+  if (begun.capacity() > 0) cache_bytes += AllocatedBytes(begun.capacity() * sizeof(Before));
   return AllocatedBytes(kMapNode) + AllocatedBytes(sizeof(Shadow)) +
          AllocatedBytes(sizeof(RadixTree)) + tree->bytes() + recency.bytes() + cache_bytes;
 }
@@ -133,6 +153,7 @@ void PrefixIndex::Shadow::Reset() {
     fresh.push_back({SlotCache(rules[i]), i < caches.size() ? caches[i].error : 0});
   }
   caches = std::move(fresh);
+  begun = {};
   recency = {};
   tree = std::make_unique<RadixTree>();
 }
@@ -152,24 +173,35 @@ size_t PrefixIndex::Shadow::Held(const RadixTree::Position& at, size_t prompt) c
   return capacity.Held(recency, {at.believed_node, at.believed});
 }
 
-bool PrefixIndex::Shadow::LearnRules(const RadixTree::Position& at, size_t prompt,
-                                     size_t reported) {
+PrefixIndex::Shadow::Before PrefixIndex::Shadow::BeforeOf(SlotCache::Run run,
+                                                          const RadixTree::Position& at,
+                                                          size_t prompt) const {
+  for (const Before& before : begun) {
+    if (run != 0 && before.run == run) return before;
+  }
+  return {0, at.total, at.believed, Held(at, prompt)};
+}
+
+bool PrefixIndex::Shadow::LearnRules(const RadixTree::Position& at, const Before& before,
+                                     size_t prompt, size_t reported, SlotCache::Run run) {
   const SlotCache* believed = &Believed();
   bool explained = false;
   std::vector<Node*> released;
   for (Slotted& slotted : caches) {
     SlotCache& cache = slotted.cache;
-    const SlotCache::Choice choice = cache.Choose(at, prompt);
-    const size_t predicted = Reusable(std::min(cache.Held(choice), at.believed), prompt);
+    const SlotCache::Belief belief = before.run != 0 && cache.BeliefOf(run)
+                                         ? *cache.BeliefOf(run)
+                                         : cache.BeliefOf(cache.Choose(at, prompt));
+    const size_t predicted = Reusable(std::min(belief.held, before.believed), prompt);
     const double off = std::abs(static_cast<double>(predicted) - static_cast<double>(reported)) /
                        static_cast<double>(std::max<size_t>(prompt, 1));
     slotted.error += kErrorRate * (off - slotted.error);
     if (predicted == reported) {
       explained |= &cache != believed;
       cache.Confirmed();
-    } else if (2 * reported < predicted && choice.parked != SlotCache::kNone) {
+    } else if (2 * reported < predicted && belief.loaded != 0) {
       explained |= &cache == believed;
-      cache.Missed(choice, released);
+      cache.Missed(belief.loaded, released);
     }
   }
   for (Node* end : released) Release(end);
@@ -187,6 +219,10 @@ size_t PrefixIndex::Shadow::Reusable(size_t held, size_t prompt) const {
   return most - most % Granule();
 }
 
+bool PrefixIndex::Shadow::Ended(SlotCache::Run run) {
+  return std::erase_if(begun, [&](const Before& before) { return before.run == run; }) > 0;
+}
+
 bool PrefixIndex::Shadow::Generated(const RadixTree::Position& at, size_t length) {
   const Node* node = at.node;
   while (node->parent != nullptr && node->begin() > length) node = node->parent;
@@ -197,6 +233,10 @@ bool PrefixIndex::Shadow::Generated(const RadixTree::Position& at, size_t length
 void PrefixIndex::Shadow::Release(Node* end) {
   if (end == tree->root()) return;
   --end->holders;
+  Prune(end);
+}
+
+void PrefixIndex::Shadow::Prune(Node* end) {
   while (end != tree->root() && end->holders == 0 && end->children == 0) {
     recency.Remove(end);
     end = tree->RemoveLeaf(end);
@@ -219,6 +259,13 @@ Node* PrefixIndex::Shadow::SplitAt(Node* node, size_t total) {
   recency.Resized(node, before);
   recency.Use(upper);
   return upper;
+}
+
+// A new leaf; what SplitAt says of new nodes holds for it too.
+Node* PrefixIndex::Shadow::Extend(Node* parent, SymbolSpan symbols) {
+  Node* leaf = tree->Extend(parent, symbols);
+  recency.Use(leaf);
+  return leaf;
 }
 
 PrefixIndex::PrefixIndex() : PrefixIndex(Options{}) {}
@@ -270,20 +317,64 @@ void PrefixIndex::UsePath(Shadow& shadow, Node* end, size_t length, size_t belie
   }
 }
 
-void PrefixIndex::Insert(BackendId backend, SymbolSpan symbols, size_t prompt_symbols) {
+PrefixMatch PrefixIndex::Begin(BackendId backend, SymbolSpan prompt, Run run) {
   Shadow* shadow = Find(backend);
-  if (shadow == nullptr) return;
-  Store(*shadow, symbols, prompt_symbols, symbols.size());
+  if (shadow == nullptr || prompt.empty()) return {};
+  RadixTree& tree = *shadow->tree;
+  const RadixTree::Position at = tree.Find(prompt);
+  const size_t held = shadow->Held(at, prompt.size());
+  const PrefixMatch match{held, shadow->Reusable(held, prompt.size())};
+  if (run == 0 || !shadow->slotted()) return match;
+
+  std::vector<SlotCache::Choice> choices;
+  for (const auto& slotted : shadow->caches) {
+    choices.push_back(slotted.cache.Choose(at, prompt.size()));
+  }
+  const SymbolSpan known = Storable(prompt);
+  Node* end = at.total == 0 ? tree.root() : shadow->SplitAt(at.node, at.total);
+  if (at.total < known.size()) end = shadow->Extend(end, known.subspan(at.total));
+  const bool doubtful =
+      at.believed < at.total || shadow->unexplained_run >= PrefixIndex::kDistrustAfter;
+  UsePath(*shadow, end, prompt.size(), doubtful ? at.believed : prompt.size());
+
+  std::vector<Node*> released;
+  for (size_t i = 0; i < choices.size(); ++i) {
+    SlotCache& cache = shadow->caches[i].cache;
+    if (cache.HasIdleSlot()) cache.Begin(choices[i], run, end, prompt.size(), released);
+  }
+  shadow->begun.push_back({run, at.total, at.believed, held});
+  for (Node* gone : released) shadow->Release(gone);
+  shadow->Prune(end);
+  EnforceCap();
+  return match;
 }
 
-void PrefixIndex::Store(Shadow& shadow, SymbolSpan symbols, size_t prompt_symbols,
-                        size_t believed) {
+void PrefixIndex::Abandon(BackendId backend, Run run) {
+  Shadow* shadow = Find(backend);
+  if (shadow == nullptr || run == 0) return;
+  std::vector<Node*> released;
+  for (auto& slotted : shadow->caches) slotted.cache.Abandon(run, released);
+  for (Node* gone : released) shadow->Release(gone);
+  shadow->Ended(run);
+}
+
+void PrefixIndex::Insert(BackendId backend, SymbolSpan symbols, size_t prompt_symbols, Run run) {
+  Shadow* shadow = Find(backend);
+  if (shadow == nullptr) return;
+  Store(*shadow, symbols, prompt_symbols, symbols.size(), run);
+}
+
+void PrefixIndex::Store(Shadow& shadow, SymbolSpan symbols, size_t prompt_symbols, size_t believed,
+                        Run run) {
   const SymbolSpan known = Storable(symbols);
   const SymbolSpan prompt = known.first(std::min(known.size(), prompt_symbols));
   RadixTree& tree = *shadow.tree;
 
+  // A run that was begun has its place; one that has left something already gets no other.
+  const bool unplaced = run == 0 || shadow.Ended(run);
+  if (run == 0) run = kOwnRuns | ++own_runs_;
   std::vector<SlotCache::Choice> choices;
-  if (shadow.slotted()) {
+  if (unplaced) {
     const RadixTree::Position at = tree.Find(prompt);
     for (const auto& slotted : shadow.caches) {
       choices.push_back(slotted.cache.Choose(at, prompt_symbols));
@@ -294,19 +385,23 @@ void PrefixIndex::Store(Shadow& shadow, SymbolSpan symbols, size_t prompt_symbol
   for (Node* node = end; node != tree.root(); node = node->parent) {
     node->generated &= node->begin() >= prompt.size();
   }
-  if (at.total < prompt.size()) end = tree.Extend(end, prompt.subspan(at.total));
+  if (at.total < prompt.size()) end = shadow.Extend(end, prompt.subspan(at.total));
   if (const size_t stored = std::max(at.total, prompt.size()); stored < known.size()) {
-    end = tree.Extend(end, known.subspan(stored));
+    end = shadow.Extend(end, known.subspan(stored));
     end->generated = true;
   }
   UsePath(shadow, end, std::min(symbols.size(), kLongestSequence), believed);
   shadow.capacity.Processed(symbols.size());
 
   std::vector<Node*> released;
-  for (size_t i = 0; i < choices.size(); ++i) {
-    shadow.caches[i].cache.Processed(choices[i], end, symbols.size(), ++uses_, released);
+  for (size_t i = 0; i < shadow.caches.size(); ++i) {
+    SlotCache& cache = shadow.caches[i].cache;
+    if (cache.Finish(run, end, symbols.size(), ++uses_, released) || !unplaced) continue;
+    cache.Begin(choices[i], run, end, symbols.size(), released);
+    cache.Finish(run, end, symbols.size(), uses_, released);
   }
   for (Node* gone : released) shadow.Release(gone);
+  if (shadow.slotted()) shadow.Prune(end);
   EnforceCap();
 }
 
@@ -338,11 +433,11 @@ ReportVerdict PrefixIndex::Report(BackendId backend, const CacheReport& report) 
   }
 
   RadixTree::Position at = shadow->tree->Find(prompt);
-  const size_t held = shadow->Held(at, size);
-  const double now = per_symbol * static_cast<double>(shadow->Reusable(held, size));
+  const Shadow::Before before = shadow->BeforeOf(report.run, at, size);
+  const double now = per_symbol * static_cast<double>(shadow->Reusable(before.held, size));
   bool explained = false;
   if (shadow->slotted()) {
-    explained = shadow->LearnRules(at, size, reported_symbols);
+    explained = shadow->LearnRules(at, before, size, reported_symbols, report.run);
     at = shadow->tree->Find(prompt);  // what was given up may have been a part of it
   } else {
     const size_t reusable = shadow->Reusable(at.total, size);
@@ -376,7 +471,7 @@ ReportVerdict PrefixIndex::Complete(BackendId backend, const CacheReport& report
   if (shadow == nullptr) return ReportVerdict::kConfirmed;
   const size_t size = std::min(report.prompt_symbols, report.symbols.size());
   const SymbolSpan prompt = report.symbols.first(size);
-  const RadixTree::Position before = shadow->tree->Find(prompt);
+  const Shadow::Before before = shadow->BeforeOf(report.run, shadow->tree->Find(prompt), size);
   const ReportVerdict verdict = Report(backend, report);
 
   size_t believed = report.symbols.size();
@@ -393,7 +488,7 @@ ReportVerdict PrefixIndex::Complete(BackendId backend, const CacheReport& report
       believed = reported;
     }
   }
-  Store(*shadow, report.symbols, report.prompt_symbols, believed);
+  Store(*shadow, report.symbols, report.prompt_symbols, believed, report.run);
   return verdict;
 }
 

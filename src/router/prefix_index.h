@@ -67,6 +67,7 @@ struct PrefixMatch {
 
 // What a finished request tells the index.
 struct CacheReport {
+  uint64_t run = 0;              // that was begun; 0: none was
   SymbolSpan symbols = {};       // prompt and generated, without the last generated token, whose
                                  // KV is never computed; kUnknownSymbol where an id is not known
   size_t prompt_symbols = 0;     // how many of them are the prompt
@@ -108,6 +109,7 @@ struct CacheGauges {
 class PrefixIndex {
  public:
   static constexpr int kDistrustAfter = 4;
+  using Run = uint64_t;
 
   struct Options {
     int64_t byte_cap = int64_t{64} << 20;
@@ -130,8 +132,17 @@ class PrefixIndex {
   // What `backend` would reuse of this prompt. Changes nothing.
   PrefixMatch Match(BackendId backend, SymbolSpan prompt) const;
 
-  // The backend now holds `symbols`; the first `prompt_symbols` of them were the prompt.
-  void Insert(BackendId backend, SymbolSpan symbols, size_t prompt_symbols);
+  // A request is sent to the backend, which occupies a slot there until it leaves something
+  // (Complete, Insert) or is given up (Abandon). Returns what Match said before. `run` is a number
+  // of the caller's for it, below 2^63 and not 0. It may be left out: then its slot is chosen in
+  // the end.
+  PrefixMatch Begin(BackendId backend, SymbolSpan prompt, Run run);
+  // Nobody knows what it left. Nothing where it has left something.
+  void Abandon(BackendId backend, Run run);
+
+  // The backend now holds `symbols`; the first `prompt_symbols` of them were the prompt. A run may
+  // leave more than once, each time more than before.
+  void Insert(BackendId backend, SymbolSpan symbols, size_t prompt_symbols, Run run = 0);
 
   // Compares a reported reuse with what was believed and corrects the index. Call it before the
   // Insert of the same request, or call Complete.
@@ -150,7 +161,7 @@ class PrefixIndex {
 
   Shadow* Find(BackendId backend) const;
   // Stores `symbols`; beyond `believed` of them the sequence is in doubt.
-  void Store(Shadow& shadow, SymbolSpan symbols, size_t prompt_symbols, size_t believed);
+  void Store(Shadow& shadow, SymbolSpan symbols, size_t prompt_symbols, size_t believed, Run run);
   void UsePath(Shadow& shadow, RadixTree::Node* end, size_t length, size_t believed);
   void EnforceCap();
 
@@ -158,6 +169,7 @@ class PrefixIndex {
   std::map<BackendId, std::unique_ptr<Shadow>> shadows_;
   uint64_t uses_ =
       0;  // one for each use of a node or slot, over all backends: the order of recency
+  uint64_t own_runs_ = 0;
 };
 
 }  // namespace parallax::router

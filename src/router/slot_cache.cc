@@ -50,10 +50,17 @@ size_t SlotCache::CommonLength(const Sequence& a, const Sequence& b) {
   return meeting == nullptr ? 0 : meeting->end;
 }
 
+bool SlotCache::HasIdleSlot() const {
+  return slots_.size() < rules_.slots ||
+         std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return !slot.busy; });
+}
+
 SlotCache::Choice SlotCache::Choose(const RadixTree::Position& at, size_t prompt) const {
+  const bool idle_only = HasIdleSlot();
+  const auto usable = [&](const Slot& slot) { return !idle_only || !slot.busy; };
   Choice best;
   for (size_t i = 0; i < slots_.size(); ++i) {
-    const size_t common = router::CommonLength(at, slots_[i].end);
+    const size_t common = usable(slots_[i]) ? router::CommonLength(at, slots_[i].end) : 0;
     if (common > best.common) {
       best.slot = i;
       best.common = common;
@@ -64,12 +71,12 @@ SlotCache::Choice SlotCache::Choose(const RadixTree::Position& at, size_t prompt
   } else if (slots_.size() < rules_.slots) {
     best = {slots_.size(), kNone, 0, true};
   } else {
-    const auto oldest =
-        std::min_element(slots_.begin(), slots_.end(),
-                         [](const Sequence& a, const Sequence& b) { return a.use < b.use; });
-    best.slot = static_cast<size_t>(oldest - slots_.begin());
-    best.common = router::CommonLength(at, oldest->end);
-    best.replaces = true;
+    best = {kNone, kNone, 0, true};
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      if (!usable(slots_[i])) continue;
+      if (best.slot == kNone || slots_[i].use < slots_[best.slot].use) best.slot = i;
+    }
+    best.common = router::CommonLength(at, slots_[best.slot].end);
   }
   best.replaces &= rules_.parks;
   if (!best.replaces || prompt == 0) return best;
@@ -99,23 +106,75 @@ size_t SlotCache::Held(const Choice& choice) const {
   return choice.common;
 }
 
-void SlotCache::Processed(const Choice& choice, Node* end, size_t length, uint64_t use,
-                          std::vector<Node*>& released) {
+SlotCache::Belief SlotCache::BeliefOf(const Choice& choice) const {
+  return {Held(choice), choice.parked == kNone ? 0 : parked_[choice.parked].serial};
+}
+
+void SlotCache::Begin(const Choice& choice, Run run, Node* end, size_t length,
+                      std::vector<Node*>& released) {
+  const Belief belief = BeliefOf(choice);
   if (choice.slot == slots_.size()) slots_.push_back({});
   if (choice.parked != kNone) Unpark(choice.parked, released);
-  if (choice.replaces) Park(slots_[choice.slot], released);
+  Slot& slot = slots_[choice.slot];
+  if (choice.replaces) Park(slot, released);
   Hold(end);
-  if (slots_[choice.slot].end != nullptr) released.push_back(slots_[choice.slot].end);
-  slots_[choice.slot] = {end, length, use};
+  if (slot.end != nullptr) released.push_back(slot.end);
+  slot.end = end;
+  slot.length = length;
+  slot.run = run;
+  slot.busy = true;
+  slot.belief = belief;
 
   if (!rules_.parks_idle) return;
-  for (size_t i = 0; i < slots_.size(); ++i) {
-    if (i == choice.slot || slots_[i].length == 0) continue;
-    Park(slots_[i], released);
+  for (Slot& other : slots_) {
+    if (other.busy || other.length == 0) continue;
+    Park(other, released);
     if (!rules_.clears_idle) continue;
-    released.push_back(std::exchange(slots_[i].end, nullptr));
-    slots_[i].length = 0;
+    released.push_back(std::exchange(other.end, nullptr));
+    other.length = 0;
   }
+}
+
+bool SlotCache::Finish(Run run, Node* end, size_t length, uint64_t use,
+                       std::vector<Node*>& released) {
+  const auto leave = [&](Sequence& sequence) {
+    Hold(end);
+    if (sequence.end != nullptr) released.push_back(sequence.end);
+    sequence.end = end;
+    sequence.length = length;
+  };
+  bool found = false;
+  for (Slot& slot : slots_) {
+    if (slot.run != run) continue;
+    found = true;
+    // Emptied since by another run: what is left of it is parked.
+    if (!slot.busy && slot.length == 0) continue;
+    leave(slot);
+    slot.use = slot.busy ? use : slot.use;
+    slot.busy = false;
+  }
+  for (Sequence& parked : parked_) {
+    if (parked.run != run) continue;
+    found = true;
+    leave(parked);
+  }
+  return found;
+}
+
+void SlotCache::Abandon(Run run, std::vector<Node*>& released) {
+  for (Slot& slot : slots_) {
+    if (slot.run != run || !slot.busy) continue;
+    slot.busy = false;
+    slot.length = 0;
+    if (slot.end != nullptr) released.push_back(std::exchange(slot.end, nullptr));
+  }
+}
+
+std::optional<SlotCache::Belief> SlotCache::BeliefOf(Run run) const {
+  for (const Slot& slot : slots_) {
+    if (slot.run == run) return slot.belief;
+  }
+  return std::nullopt;
 }
 
 void SlotCache::Park(const Sequence& sequence, std::vector<Node*>& released) {
@@ -132,6 +191,7 @@ void SlotCache::Park(const Sequence& sequence, std::vector<Node*>& released) {
   }
   Hold(sequence.end);
   parked_.push_back(sequence);
+  parked_.back().serial = ++last_serial_;
 }
 
 void SlotCache::Unpark(size_t index, std::vector<Node*>& released) {
@@ -145,31 +205,30 @@ size_t SlotCache::ParkedSymbols() const {
   return sum;
 }
 
-void SlotCache::Missed(const Choice& choice, std::vector<Node*>& released) {
-  if (choice.parked == kNone) return;
-  for (size_t i = choice.parked + 1; i > 0; --i) Unpark(i - 1, released);
+void SlotCache::Missed(uint64_t loaded, std::vector<Node*>& released) {
+  if (loaded == 0) return;
+  while (!parked_.empty() && parked_.front().serial <= loaded) Unpark(0, released);
   size_t longest = 1;
-  for (const Sequence& slot : slots_) longest = std::max(longest, slot.length);
+  for (const Slot& slot : slots_) longest = std::max(longest, slot.length);
   fits_ = static_cast<double>(std::max(ParkedSymbols(), longest));
 }
 
 void SlotCache::Confirmed() { fits_ *= kGrowth; }
 
 void SlotCache::RemoveNode(const Node* leaf) {
-  for (std::vector<Sequence>* list : {&slots_, &parked_}) {
-    for (Sequence& sequence : *list) {
-      if (sequence.end != leaf) continue;
-      sequence.end = leaf->parent;
-      Hold(leaf->parent);
-    }
-  }
+  const auto move_up = [&](Sequence& sequence) {
+    if (sequence.end != leaf) return;
+    sequence.end = leaf->parent;
+    Hold(leaf->parent);
+  };
+  for (Slot& slot : slots_) move_up(slot);
+  for (Sequence& parked : parked_) move_up(parked);
 }
 
 int64_t SlotCache::bytes() const {
   int64_t sum = 0;
-  for (const std::vector<Sequence>* list : {&slots_, &parked_}) {
-    if (list->capacity() > 0) sum += AllocatedBytes(list->capacity() * sizeof(Sequence));
-  }
+  if (slots_.capacity() > 0) sum += AllocatedBytes(slots_.capacity() * sizeof(Slot));
+  if (parked_.capacity() > 0) sum += AllocatedBytes(parked_.capacity() * sizeof(Sequence));
   return sum;
 }
 

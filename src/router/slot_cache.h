@@ -1,4 +1,5 @@
-// SlotCache: what a backend's slots hold and what it has parked in host memory, by one set of rules.
+// SlotCache: what a backend's slots hold and what it has parked in host memory, by one set of
+//            rules.
 //
 // Role:       PrefixIndex keeps one where the rules are known, and several side by side where a
 //             llama-server's settings are not, of which it believes the one whose predictions came
@@ -16,13 +17,13 @@
 //             parked sequence which shares more with the prompt and is used up by it to a greater
 //             part takes its place. A new request parks what the idle slots hold
 //             (--cache-idle-slots), and empties them where all slots share one KV buffer
-//             (--kv-unified, the default where -np is not given). Busy slots cannot be chosen; that
-//             is not modelled.
+//             (--kv-unified, the default where -np is not given).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -47,27 +48,45 @@ class SlotCache {
     bool clears_idle = false;  // and takes it from them
   };
 
+  // A request on its way, by a number of the caller's; 0: none.
+  using Run = uint64_t;
+
   struct Choice {
     size_t slot = 0;        // may be the number of slots used so far: an empty one
     size_t parked = kNone;  // the parked sequence that is loaded into it
     size_t common = 0;      // symbols shared with what the slot then holds
     bool replaces = false;  // what the slot holds is parked first
   };
+  // What was believed of a run when it began.
+  struct Belief {
+    size_t held = 0;
+    uint64_t loaded = 0;  // the parked sequence it was to use; 0: none
+  };
 
   explicit SlotCache(const Rules& rules) : rules_(rules) {}
 
-  // Where a prompt of `prompt` symbols goes, of which the tree stores `at`.
+  // Where a prompt of `prompt` symbols goes, of which the tree stores `at`: to an idle slot, or
+  // where none is idle to the one that would be right if all were.
   Choice Choose(const RadixTree::Position& at, size_t prompt) const;
   // How many of its symbols are there when it is processed.
   size_t Held(const Choice& choice) const;
+  Belief BeliefOf(const Choice& choice) const;
+  bool HasIdleSlot() const;
 
-  // It was processed and left a sequence of `length` symbols, stored down to `end`. Nodes at which
-  // nothing ends any more are appended to `released`, once for each time.
-  void Processed(const Choice& choice, Node* end, size_t length, uint64_t use,
-                 std::vector<Node*>& released);
-  // The parked sequence that was to be loaded was not there: it and the older ones are gone, and no
-  // more than what is left seems to fit.
-  void Missed(const Choice& choice, std::vector<Node*>& released);
+  // It is being processed there; its `length` symbols are stored down to `end`. Nodes at which
+  // nothing ends any more are appended to `released`, once for each time; so in all that follow.
+  void Begin(const Choice& choice, Run run, Node* end, size_t length, std::vector<Node*>& released);
+  // It left, or leaves after all, a sequence of `length` symbols. False where its sequence is not
+  // here.
+  bool Finish(Run run, Node* end, size_t length, uint64_t use, std::vector<Node*>& released);
+  // It ended without a word of what it left: its slot is idle and counts as empty.
+  void Abandon(Run run, std::vector<Node*>& released);
+  // Nothing where that run did not begin here.
+  std::optional<Belief> BeliefOf(Run run) const;
+  // A parked sequence was not there: it and the older ones are gone, and no more than what is left
+  //                                  seems
+  // to fit.
+  void Missed(uint64_t loaded, std::vector<Node*>& released);
   // Its predictions hold: what fits may be more than was thought.
   void Confirmed();
 
@@ -80,8 +99,14 @@ class SlotCache {
  private:
   struct Sequence {
     Node* end = nullptr;
-    size_t length = 0;  // with what is unknown or was evicted; 0: empty
-    uint64_t use = 0;
+    size_t length = 0;    // with what is unknown or was evicted; 0: empty
+    Run run = 0;          // that left it
+    uint64_t serial = 0;  // of parked ones, in the order in which they were parked
+  };
+  struct Slot : Sequence {
+    bool busy = false;
+    uint64_t use = 0;  // when it became idle
+    Belief belief;     // of its run
   };
   static size_t CommonLength(const Sequence& a, const Sequence& b);
   void Park(const Sequence& sequence, std::vector<Node*>& released);
@@ -89,8 +114,9 @@ class SlotCache {
   size_t ParkedSymbols() const;
 
   Rules rules_;
-  std::vector<Sequence> slots_;
+  std::vector<Slot> slots_;
   std::vector<Sequence> parked_;                           // the oldest first
+  uint64_t last_serial_ = 0;
   double fits_ = std::numeric_limits<double>::infinity();  // symbols that may be parked
 };
 

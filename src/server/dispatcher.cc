@@ -235,6 +235,7 @@ void Dispatcher::Cancel(const std::string& id) {
 
 // The job's last step: its record, its line in the log, its memory.
 void Dispatcher::Close(Job& job) {
+  EndRun(job);
   loop_.CancelTimer(std::exchange(job.timer, 0));
   const double now = loop_.NowMs();
   router::Outcome& outcome = job.decision.outcome;

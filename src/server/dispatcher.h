@@ -167,6 +167,8 @@ class Dispatcher {
 
   // What is learned when it has ended; learning.cc.
   std::int64_t PredictReuse(const Job& job, const BackendState& backend) const;
+  // What it leaves in its backend's cache is told, or will never be.
+  void EndRun(Job& job);
   void Learn(const Job& job);
   void LearnLatency(const Job& job, BackendState& backend);
   void LearnCache(const Job& job, BackendState& backend);
@@ -189,6 +191,7 @@ class Dispatcher {
   std::vector<std::unique_ptr<BackendState>> backends_;
   std::map<std::string, std::unique_ptr<Job>> jobs_;
   router::PrefixIndex index_;
+  router::PrefixIndex::Run last_run_ = 0;
   router::Models models_;
   router::TieState ties_;
   router::TokenEstimator estimator_;

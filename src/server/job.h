@@ -78,7 +78,11 @@ struct Job final : CallSink {
   double predicted_decode_ms = 0;
   double first_delta_ms = 0;  // 0: nothing said yet
   std::int64_t deltas = 0;
-  std::int64_t predicted_reuse = 0;  // when it was sent
+  router::PrefixIndex::Run run = 0;  // of the prefix index, while it runs
+  // When it was sent, in symbols: what its backend held of it and would report.
+  std::size_t held = 0;
+  std::size_t reusable = 0;
+  std::int64_t predicted_reuse = 0;  // in tokens
   bool had_company = false;          // others ran on the backend meanwhile: its times say little
   bool was_paused = false;
   bool paused = false;

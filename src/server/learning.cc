@@ -22,13 +22,16 @@ std::string NextTurn(const Job& job) {
 std::int64_t Dispatcher::PredictReuse(const Job& job, const BackendState& backend) const {
   if (!job.request.cache_prompt) return 0;
   const CountedPrompt& prompt = job.PromptFor(backend.facts.identity);
-  const router::PrefixMatch match = index_.Match(backend.id(), prompt.symbols);
   if (!prompt.estimated || prompt.symbols.empty()) {
-    return static_cast<std::int64_t>(match.reusable);
+    return static_cast<std::int64_t>(job.reusable);
   }
   const std::int64_t tokens = job.decision.candidates[backend.index].workload.prompt_tokens;
-  return static_cast<std::int64_t>(match.held) * tokens /
+  return static_cast<std::int64_t>(job.held) * tokens /
          static_cast<std::int64_t>(prompt.symbols.size());
+}
+
+void Dispatcher::EndRun(Job& job) {
+  if (job.run != 0) index_.Abandon(backends_[job.backend]->id(), std::exchange(job.run, 0));
 }
 
 void Dispatcher::Learn(const Job& job) {
@@ -89,8 +92,8 @@ void Dispatcher::LearnCache(const Job& job, BackendState& backend) {
   const router::SymbolSpan symbols(prompt.symbols);
   if (job.first_delta_ms == 0 && job.report.prompt_tokens < 0) {
     // Stopped inside its prefill: what the backend had of it is all that is sure to be left.
-    const router::PrefixMatch match = index_.Match(id, symbols);
-    index_.Insert(id, symbols.first(match.held), match.held);
+    const std::size_t held = std::min(job.held, symbols.size());
+    index_.Insert(id, symbols.first(held), held, job.run);
     return;
   }
   const double per_symbol =
@@ -98,6 +101,7 @@ void Dispatcher::LearnCache(const Job& job, BackendState& backend) {
           ? static_cast<double>(job.report.prompt_tokens) / static_cast<double>(symbols.size())
           : 1.0;
   router::CacheReport report;
+  report.run = job.run;
   report.symbols = symbols;
   report.prompt_symbols = symbols.size();
   report.prompt_tokens = std::max<std::int64_t>(job.report.prompt_tokens, 0);
@@ -115,7 +119,7 @@ void Dispatcher::LearnCache(const Job& job, BackendState& backend) {
     // believed.
     if (verdict == router::ReportVerdict::kUnexplained) return;
   } else {
-    index_.Insert(id, symbols, symbols.size());
+    index_.Insert(id, symbols, symbols.size(), job.run);
   }
   if (job.request.choices > 1 || job.text.empty()) return;
 
@@ -123,14 +127,14 @@ void Dispatcher::LearnCache(const Job& job, BackendState& backend) {
   if (prompt.estimated) {
     const std::vector<router::Symbol> next =
         router::ByteBlocks(NextTurn(job), options_.block_bytes);
-    index_.Insert(id, next, symbols.size());
+    index_.Insert(id, next, symbols.size(), job.run);
     return;
   }
   const std::int64_t generated = job.report.completion_tokens;
   answers_pending_.insert(++last_answer_);
   backend.backend->CountAnswerTokens(
       job.request, job.text,
-      [this, alive = alive_, id, all = prompt.symbols, generated,
+      [this, alive = alive_, id, run = job.run, all = prompt.symbols, generated,
        number = last_answer_](Result<Tokens> answer) mutable {
         if (!*alive) return;
         if (!answer.ok()) return AnswerCounted(number);
@@ -141,7 +145,7 @@ void Dispatcher::LearnCache(const Job& job, BackendState& backend) {
               prompt_size + static_cast<std::size_t>(std::max<std::int64_t>(generated - 1, 0));
           if (all.size() > most) all.resize(most);
         }
-        index_.Insert(id, all, prompt_size);
+        index_.Insert(id, all, prompt_size, run);
         AnswerCounted(number);
       });
 }

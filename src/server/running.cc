@@ -90,6 +90,11 @@ void Dispatcher::Send(BackendState& backend, Job& job) {
   job.finish_reason.clear();
   job.done = false;
   job.report = {};
+  job.run = ++last_run_;
+  const router::PrefixMatch match =
+      index_.Begin(backend.id(), job.PromptFor(backend.facts.identity).symbols, job.run);
+  job.held = match.held;
+  job.reusable = match.reusable;
   job.predicted_reuse = PredictReuse(job, backend);
   job.decision.outcome.predicted_reuse = job.predicted_reuse;
   backend.running.push_back(&job);
@@ -329,6 +334,7 @@ void Dispatcher::GiveUp(Job& job, const http::Response& response, const std::str
 }
 
 void Dispatcher::Retry(Job& job, const std::string& why) {
+  EndRun(job);
   ++metrics_.retries;
   Say(Severity::kWarning, "retry", fmt::format("{} is tried elsewhere: {}", job.id, why),
       {{"id", job.id}});
