@@ -214,6 +214,17 @@ void Dispatcher::Decide(Job& job) {
   Enqueue(job);
 }
 
+// All backends' names where none has this one; empty where it is known, or none was asked for.
+std::string Dispatcher::NamesUnlessKnown(const std::string& pinned) const {
+  if (pinned.empty()) return "";
+  std::string names;
+  for (const auto& backend : backends_) {
+    if (backend->name == pinned) return "";
+    names += (names.empty() ? "" : ", ") + backend->name;
+  }
+  return names;
+}
+
 // Nobody can take it: the status says whose fault that is.
 void Dispatcher::Refuse(Job& job) {
   const router::Decision& decision = job.decision;
@@ -251,6 +262,13 @@ void Dispatcher::Refuse(Job& job) {
           "deadline");
       break;
     default:
+      if (const std::string names = NamesUnlessKnown(job.pinned); !names.empty()) {
+        // The client's mistake: another try will not be answered either.
+        response = openai::ErrorResponse(
+            404, fmt::format("there is no backend '{}'; there are: {}", job.pinned, names),
+            "backend_not_found");
+        break;
+      }
       if (job.last_response) {
         response = *std::move(job.last_response);  // nobody else: what the last one said
         break;

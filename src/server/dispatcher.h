@@ -142,6 +142,7 @@ class Dispatcher {
   void CountPrompt(Job& job);
   void Counted(Job& job);
   void Decide(Job& job);
+  std::string NamesUnlessKnown(const std::string& pinned) const;
   void Refuse(Job& job);
   void Enqueue(Job& job);
   void Requeue(BackendState& backend);

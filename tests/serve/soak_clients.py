@@ -331,7 +331,7 @@ class Client(threading.Thread):
         return self.whole(self.ask_chat(model="nobody", allowed={404}))
 
     def unknown_backend(self):
-        return self.whole(self.ask_chat(headers={"x-parallax-backend": "nobody"}, allowed={503, 404}))
+        return self.whole(self.ask_chat(headers={"x-parallax-backend": "nobody"}, allowed={404}))
 
     def malformed(self):
         answer = self.connection.post(Asked("/v1/chat/completions", {}, ""),

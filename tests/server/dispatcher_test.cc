@@ -63,7 +63,9 @@ TEST(Dispatcher, UnknownModelAndPinnedBackend) {
   EXPECT_EQ(pinned->header("x-parallax-backend"), "b");
   const Client nowhere = rig.Chat("hi", {}, {.backend = "c"});
   ASSERT_TRUE(rig.Await(nowhere));
-  EXPECT_EQ(nowhere->status, 503);
+  EXPECT_EQ(nowhere->status, 404);  // not 503: no later try will find it
+  EXPECT_EQ(nowhere->json()["error"]["code"], "backend_not_found");
+  EXPECT_EQ(nowhere->error_message(), "there is no backend 'c'; there are: a, b");
   for (const char* any : {"auto", ""}) {
     const Client client = rig.Chat("hi", {{"model", any}});
     ASSERT_TRUE(rig.Await(client));
