@@ -1,12 +1,13 @@
 """Random load through a router whose backends die and come back, for as long as is wanted.
 
-usage: python soak.py PARALLAX [--seconds 600] [--seed 1] [--clients 24] [--real] [--json] [--keep-log FILE]
+usage: python soak.py PARALLAX [--seconds 600] [--seed 1] [--clients 24] [--real] [--swap] [--json] [--keep-log FILE]
 
 Starts `parallax serve` over scripted backends (scripted_llama.py): servers with a URL that are
 killed, stopped and started again at random, and programs that the router itself starts, watches and
 starts again. Client threads send chats and completions, streaming or not, leave in the queue or
 inside a stream, read slowly, send what is not JSON or does not fit, pin backends, ask for models that
-are not there, and poll. --real adds SmolLM2 in a real llama-server under a light load of its own.
+are not there, and poll. --real adds SmolLM2 in a real llama-server under a light load of its own. With --swap
+the router starts more programs than may be in memory at once, and unloads them for each other.
 
 Checked: every request ends with the one right answer, an OpenAI error, or (inside a stream) an error
 event; none hangs, none is cut. When the load stops, gauges fall to 0 and descriptors to what they
@@ -189,7 +190,7 @@ def run(options, folder):
     problems = []
     log = options.keep_log or folder / "log"
     records = folder / "decisions.jsonl"
-    fleet = soak_fleet.Fleet(options.seed, folder, options.real)
+    fleet = soak_fleet.Fleet(options.seed, folder, options.real, options.swap)
     fleet.start()
     config = folder / "parallax.toml"
     config.write_text(fleet.configuration(records))
@@ -208,6 +209,10 @@ def run(options, folder):
         clients = [soak_clients.Client(url, tally, fleet.crowd, options.seed * 1000 + i)
                    for i in range(options.clients)]
         clients.append(soak_clients.Poller(url, tally, options.seed))
+        for client in clients[:-1]:
+            client.backends = sorted(soak_fleet.SERVERS | fleet.startable)
+            if options.swap:
+                client.models += tuple(f"{name}-model" for name in fleet.startable)
         if options.real:
             for client in clients[:-1]:
                 client.models = ("soak",)  # auto would be the real model's too
@@ -275,6 +280,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--clients", type=int, default=24)
     parser.add_argument("--real", action="store_true")
+    parser.add_argument("--swap", action="store_true")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--progress", action="store_true", help="a line to stderr after each trouble")
     parser.add_argument("--keep-log", metavar="FILE", help="where the router's log goes")

@@ -14,10 +14,10 @@ import scripted_llama
 
 HANG_S = 60            # no request may take longer, whatever dies
 LARGEST_CONTEXT = 8192
-PAUSE_S = 0.4          # mean time between two requests of a client
+PAUSE_S = 0.4          # mean time between two requests of a client,
+CROWD_PAUSE_S = 0.03   # and in a crowd
 MANY_TOKENS = LARGEST_CONTEXT + 500
 LOAD_ERRORS = {429, 502, 503, 504, 500}  # 500 is what a scripted backend's own fault says
-BACKENDS = ("quick", "wide", "plain", "watched", "steady")
 WORDS = ("board memory router thread kernel tensor branch budget cache token prompt latency core bus "
          "sensor camera window garden river winter letter number simple quiet green open fast").split()
 MALFORMED = (
@@ -165,6 +165,7 @@ class Client(threading.Thread):
              "unknown backend": 1, "route": 5}
 
     models = ("soak", "soak", "auto")
+    backends = ()
 
     def __init__(self, url, tally, crowd, seed):
         super().__init__(daemon=True)
@@ -179,8 +180,8 @@ class Client(threading.Thread):
             self.attempt(kind, getattr(self, kind.replace(" ", "_").lower()))
             if self.rng.random() < 0.2:
                 self.connection.close()
-            if not self.crowd.is_set():
-                self.stop.wait(self.rng.expovariate(1 / PAUSE_S))
+            pause = CROWD_PAUSE_S if self.crowd.is_set() else PAUSE_S
+            self.stop.wait(self.rng.expovariate(1 / pause))
         self.connection.close()
 
     def attempt(self, kind, ask):
@@ -241,7 +242,7 @@ class Client(threading.Thread):
             raise Wrong(f"finish_reason {said['choices'][0]['finish_reason']}")
         if said["usage"]["completion_tokens"] != len(asked.words):
             raise Wrong(f"usage {said['usage']} for {len(asked.words)} words")
-        if headers.get("x-parallax-backend") not in BACKENDS:
+        if headers.get("x-parallax-backend") not in self.backends:
             raise Wrong(f"answered by {headers.get('x-parallax-backend')}")
         return "answered"
 
@@ -312,7 +313,8 @@ class Client(threading.Thread):
         return self.streamed(asked, lambda: time.sleep(self.rng.random() * 0.1))
 
     def pinned(self):
-        asked = self.ask_chat(headers={"x-parallax-backend": self.rng.choice(BACKENDS)})
+        asked = self.ask_chat(model="soak",
+                              headers={"x-parallax-backend": self.rng.choice(self.backends)})
         return self.streamed(asked) if self.rng.random() < 0.5 else self.whole(asked)
 
     def deadline(self):
@@ -369,7 +371,7 @@ class Client(threading.Thread):
         if answer.status != 200:
             raise Wrong(f"{answer.status} {body[:200]!r}")
         record = json.loads(body)
-        if not record["reason"] or {c["name"] for c in record["candidates"]} < set(BACKENDS):
+        if not record["reason"] or {c["name"] for c in record["candidates"]} < set(self.backends):
             raise Wrong(f"a decision without reason or candidates: {body[:300]!r}")
         return record["status"]
 

@@ -31,6 +31,12 @@ PROGRAMS = {
                 "--fail-start", "0.2"],
     "steady": ["-c", "4096", "-np", "1", "--prefill-ms", "0.05", "--decode-ms", "8"],
 }
+# With --swap there are more programs than fit in memory at once, each with a model of its own too.
+SPARE_PROGRAMS = {
+    "spare": ["-c", "4096", "-np", "1", "--prefill-ms", "0.1", "--decode-ms", "3", "--load-s", "0.3"],
+    "other": ["-c", "2048", "-np", "2", "--prefill-ms", "0.3", "--decode-ms", "5", "--load-s", "0.1"],
+}
+MAX_LOADED = 2
 # How likely each trouble is. Programs are left alone for longer, so that they come back at all.
 TROUBLES = {"kill_server": 30, "stop_server": 12, "kill_program": 8, "stop_program": 4,
             "end_program": 3, "kill_all_servers": 1, "crowd": 6}
@@ -43,14 +49,15 @@ def free_port():
 
 
 class Fleet:
-    def __init__(self, seed, folder, real):
+    def __init__(self, seed, folder, real, swap):
         self.rng = random.Random(seed)
-        self.seed, self.folder, self.real = seed, folder, real
+        self.seed, self.folder, self.real, self.swap = seed, folder, real, swap
+        self.startable = PROGRAMS | (SPARE_PROGRAMS if swap else {})
         self.ports = {name: free_port() for name in SERVERS}
         self.running = {}
         self.back_at = {}      # servers that are dead: when they start again
         self.resume_at = {}    # processes that are stopped: when they go on
-        self.crowd = threading.Event()  # clients do not pause between requests
+        self.crowd = threading.Event()  # clients hardly pause between requests
         self.crowd_ends = 0
         self.troubles = collections.Counter()
         self.starts = 0
@@ -68,7 +75,8 @@ class Fleet:
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def configuration(self, records):
-        text = ('[server]\nlisten = "127.0.0.1:0"\nidle_s = 20\n\n[routing]\n'
+        text = ('[server]\nlisten = "127.0.0.1:0"\nidle_s = 20\n'
+                + (f"max_loaded = {MAX_LOADED}\nmax_wait_s = 2\n" if self.swap else "") + '\n[routing]\n'
                 f'decisions = "{records}"\nprefix_index_bytes = 1048576\ntimeout_floor_s = 3\n'
                 'silence_s = 3\nprobe_s = 1\n')
         for name in SERVERS:
@@ -77,10 +85,10 @@ class Fleet:
                      f'url = "http://127.0.0.1:{self.ports[name]}"\nmodels = ["soak"]\n'
                      'cache_sequences = 1\nqueue = 2\n')
             text += 'slots = 2\ncontext = 4096\n' if name == "plain" else ""
-        for name, options in PROGRAMS.items():
+        for name, options in self.startable.items():
             command = [sys.executable, SCRIPT, "--faults", str(FAULTS), *options]
             text += (f'\n[[backend]]\nname = "{name}"\nkind = "llama-server"\nqueue = 2\n'
-                     f'command = {json.dumps(command)}\nmodels = ["soak"]\n')
+                     f'command = {json.dumps(command)}\nmodels = ["soak", "{name}-model"]\n')
         if self.real:
             import llm_models
             model = llm_models.smollm2()

@@ -162,6 +162,19 @@ TEST(HttpClient, KeepsConnections) {
 }
 
 // A kept connection that is old, closed, or has sent something unasked is not used again.
+// Nobody asks again, and still both sides' descriptors become free: the pool of a program that
+// ended stayed open for as long as nothing was sent to it.
+TEST(HttpClient, KeptConnectionsAreClosedInTime) {
+  Web web(Client::Options{.keep_ms = 20});
+  std::vector<Sink> sinks(3);
+  std::vector<Peer> peers;
+  for (Sink& sink : sinks) web.Get(sink);
+  for (std::size_t i = 0; i < sinks.size(); ++i) peers.push_back(web.Serve(kOk));
+  EXPECT_TRUE(web.Until([&] { return sinks[0].ends + sinks[1].ends + sinks[2].ends == 3; }));
+  EXPECT_TRUE(web.Until([&] { return web.client->idle_connections() == 0; }));
+  for (Peer& peer : peers) EXPECT_TRUE(web.Until([&] { return peer.Ended(); }));
+}
+
 TEST(HttpClient, StaleConnectionsAreNotUsed) {
   for (int why = 0; why < 3; ++why) {
     Web web(Client::Options{.keep_ms = why == 0 ? 20.0 : 60'000.0});
