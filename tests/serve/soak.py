@@ -31,6 +31,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent.parent / "tools")]
+import soak_answers  # noqa: E402
 import soak_clients  # noqa: E402
 import soak_fleet  # noqa: E402
 
@@ -60,7 +61,7 @@ class Router:
         return 0
 
     def descriptors(self):
-        """What each open descriptor is, sockets by their state where the kernel tells."""
+        """What each open descriptor is, and how many of each."""
         found = []
         for path in pathlib.Path(f"/proc/{self.process.pid}/fd").iterdir():
             try:
@@ -99,11 +100,11 @@ def wait_until(true, seconds):
 
 def gauges(url):
     """The load that the router believes in: all of it is 0 where nobody asks anything."""
-    values = soak_clients.metrics(url)
+    values = soak_answers.metrics(url)
     load = {name: value for name, value in values.items()
             if name.split("{")[0] in ("parallax_jobs", "parallax_in_flight", "parallax_queued")}
     load["connections but this one"] = values["parallax_http_connections"] - 1
-    status = soak_clients.get_json(url, "/status.json")
+    status = soak_answers.get_json(url, "/status.json")
     load["status.json under_way"] = status["totals"]["under_way"]
     for backend in status["backends"]:
         load[f"status.json jobs {backend['name']}"] = len(backend["jobs"])
@@ -198,14 +199,17 @@ def run(options, folder):
     url = router.url
     fleet.router = router.process.pid
     try:
-        ready = lambda: soak_clients.get_json(url, "/health", any_status=True)["status"] == "ok"  # noqa: E731
+        ready = lambda: soak_answers.get_json(url, "/health", any_status=True)["status"] == "ok"  # noqa: E731
         if not wait_until(ready, 120):
             raise SystemExit("soak: the backends were not ready in time")
+        if options.swap:  # as many programs as there will be in the end
+            for name in list(fleet.startable)[:soak_fleet.MAX_LOADED]:
+                soak_answers.load(url, f"{name}-model")
         time.sleep(1)  # the probes' connections are kept by then
         before = router.descriptors()
         sampler = Sampler(router)
         sampler.start()
-        tally = soak_clients.Tally()
+        tally = soak_answers.Tally()
         clients = [soak_clients.Client(url, tally, fleet.crowd, options.seed * 1000 + i)
                    for i in range(options.clients)]
         clients.append(soak_clients.Poller(url, tally, options.seed))
@@ -233,7 +237,7 @@ def run(options, folder):
         for client in clients:
             client.stop.set()
         for client in clients:
-            client.join(soak_clients.HANG_S + 10)
+            client.join(soak_answers.HANG_S + 10)
             if client.is_alive():
                 problems.append("a client thread hangs")
         sampler.stop.set()
@@ -241,12 +245,12 @@ def run(options, folder):
             problems.append(f"gauges stay above 0: {gauges(url)}")
         if not wait_until(ready, 90):  # a program that died often waits for up to 30 s
             problems.append("backends do not come back: "
-                            + str(soak_clients.get_json(url, "/health", any_status=True)))
+                            + str(soak_answers.get_json(url, "/health", any_status=True)))
         few = lambda: router.descriptors().total() <= before.total()  # noqa: E731
         if not wait_until(few, SETTLE_S):
             problems.append(f"descriptors: {dict(before)} before, {dict(router.descriptors())} now")
         after = router.descriptors()
-        values = soak_clients.metrics(url)
+        values = soak_answers.metrics(url)
         lines = check_records(records, tally, values, problems)
         memory = check_memory(sampler.rss, options.seconds, problems)
         code = stop(router, url, problems)

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 
+import soak_answers
 import soak_clients
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -151,7 +152,7 @@ class Fleet:
     def programs(self, url):
         """Process ids of what the router started, as its status tells; only its own children."""
         found = {}
-        for backend in soak_clients.get_json(url, "/status.json")["backends"]:
+        for backend in soak_answers.get_json(url, "/status.json")["backends"]:
             process = re.search(r"\(process (\d+),", backend["place"])
             if process and self.is_child(int(process[1])):
                 found[backend["name"]] = int(process[1])
