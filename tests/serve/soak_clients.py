@@ -13,7 +13,7 @@ from soak_answers import HANG_S, LOAD_ERRORS, Asked, Connection, Wrong, check_er
 LARGEST_CONTEXT = 8192
 PAUSE_S = 0.4          # mean time between two requests of a client,
 CROWD_PAUSE_S = 0.03   # and in a crowd
-MANY_TOKENS = LARGEST_CONTEXT + 500
+MANY_TOKENS = LARGEST_CONTEXT * 3 // 2  # also where they are estimated from bytes
 WORDS = ("board memory router thread kernel tensor branch budget cache token prompt latency core bus "
          "sensor camera window garden river winter letter number simple quiet green open fast").split()
 MALFORMED = (

@@ -98,6 +98,27 @@ TEST(Dispatcher, ATokenizerThatNeverAnswers) {
   EXPECT_TRUE(rig.Record().candidates[0].estimated_tokens);
 }
 
+// A backend that has just died is asked first: another one with the same tokens answers for it.
+TEST(Dispatcher, ATokenizerThatFails) {
+  for (const bool other : {false, true}) {
+    Rig rig;
+    rig.Add("dying", {.prefill_ms = 9, .count_fails = true});
+    rig.Add("cpu", {.count_fails = !other});
+    rig.Start();
+    const Client client = rig.Chat("one two three");
+    ASSERT_TRUE(rig.Await(client));
+    EXPECT_EQ(client->status, 200);
+    for (const router::Candidate& candidate : rig.Record().candidates) {
+      EXPECT_EQ(candidate.estimated_tokens, !other) << candidate.name;
+      // "user", three words, "assistant".
+      if (other) {
+        EXPECT_EQ(candidate.workload.prompt_tokens, 5) << candidate.name;
+      }
+    }
+    rig.ExpectIdle();
+  }
+}
+
 // Without a tokenizer the estimate learns from what backends report.
 TEST(Dispatcher, EstimatesAreLearned) {
   Rig rig;
