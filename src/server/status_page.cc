@@ -32,8 +32,10 @@ dt { color: var(--quiet); flex: none; } dd { margin: 0; text-align: right; }
 .ready::before { color: var(--good); }
 .down::before, .breaker-open::before { color: var(--bad); }
 .jobs { margin: 8px 0 0; padding: 0; list-style: none; font-size: 13px; }
+.jobs li { margin-top: 5px; }
 .bar { height: 5px; background: var(--line); border-radius: 3px; overflow: hidden; }
 .bar i { display: block; height: 100%; background: var(--one); }
+.late i { background: var(--busy); }
 .decision { border-top: 1px solid var(--line); padding: 7px 0; font-size: 13px; }
 .decision .top { display: flex; flex-wrap: wrap; gap: 2px 12px; align-items: baseline; }
 .decision .to { font-weight: 600; font-size: 14px; }
@@ -62,9 +64,9 @@ const make = (tag, cls, text) => {
   if (text !== undefined && text !== null) e.textContent = text;
   return e;
 };
-const ms = v => v === null || v === undefined ? "–" : v >= 10000 ? (v / 1000).toFixed(1) + " s"
-  : v >= 100 ? Math.round(v) + " ms" : v.toFixed(1) + " ms";
 const n = v => Number(v).toLocaleString("en");
+const ms = v => v === null || v === undefined ? "–" : v >= 10000 ? (v / 1000).toFixed(1) + " s"
+  : v >= 100 ? n(Math.round(v)) + " ms" : v.toFixed(1) + " ms";
 const bytes = v => v >= 1048576 ? (v / 1048576).toFixed(1) + " MiB" : (v / 1024).toFixed(0) + " KiB";
 const bar = (value, of, cls) => {
   const b = make("div", "bar " + (cls || "")), i = make("i");
@@ -104,7 +106,7 @@ function card(b) {
   for (const j of b.jobs) {
     const li = make("li", "", j.state + " for " + ms(j.age_ms) + " of " + ms(j.predicted_ms) +
         (j.tokens ? ", " + j.tokens + " tokens" : ""));
-    li.append(bar(j.age_ms, j.predicted_ms));
+    li.append(bar(j.age_ms, j.predicted_ms, j.age_ms > j.predicted_ms ? "late" : ""));
     jobs.append(li);
   }
   c.append(jobs);

@@ -142,7 +142,7 @@ class StatusPage(unittest.TestCase):
             self.assertIn(decision["reason"], text)
             if decision["backend"]:
                 self.assertTrue(text.startswith(decision["backend"] + "\n"), text)
-                self.assertRegex(text, r"predicted\s+[\d.]+ m?s\s+measured\s+[\d.]+ m?s")
+                self.assertRegex(text, r"predicted\s+[\d.,]+ m?s\s+measured\s+[\d.,]+ m?s")
             else:
                 self.assertTrue(text.startswith(decision["status"] + "\n"), text)
                 self.assertNotIn("predicted\n", text)
