@@ -243,7 +243,7 @@ def run(options, folder):
         sampler.stop.set()
         if not wait_until(lambda: not gauges(url), SETTLE_S):
             problems.append(f"gauges stay above 0: {gauges(url)}")
-        if not wait_until(ready, 90):  # a program that died often waits for up to 30 s
+        if not wait_until(ready, 150):  # a program that died often waits 30 s, and may fail again
             problems.append("backends do not come back: "
                             + str(soak_answers.get_json(url, "/health", any_status=True)))
         few = lambda: router.descriptors().total() <= before.total()  # noqa: E731
