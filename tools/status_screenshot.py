@@ -3,7 +3,8 @@
 usage: python tools/status_screenshot.py PARALLAX [OUT.png]
 
 The models and requests are the demo's (demo/serve.py); three more requests are under way while the
-picture is taken. On a busy machine predictions are late: take it on a quiet one. Wants Chromium and the development packages.
+picture is taken. On a busy machine predictions are late: take it on a quiet one.
+Wants Chromium and the development packages.
 """
 import pathlib
 import subprocess

@@ -1,6 +1,7 @@
 """Random load through a router whose backends die and come back, for as long as is wanted.
 
-usage: python soak.py PARALLAX [--seconds 600] [--seed 1] [--clients 24] [--real] [--swap] [--json] [--keep-log FILE]
+usage: python soak.py PARALLAX [--seconds 600] [--seed 1] [--clients 24] [--real] [--swap] [--json]
+         [--progress] [--keep-log FILE]
 
 Starts `parallax serve` over scripted backends (scripted_llama.py): servers with a URL that are
 killed, stopped and started again at random, and programs that the router itself starts, watches and
