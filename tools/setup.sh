@@ -5,6 +5,8 @@ packages_build="cmake ninja-build ccache g++ pkg-config libhwy-dev libprotobuf-d
   libonnx-dev nlohmann-json3-dev libtomlplusplus-dev libcli11-dev libfmt-dev libzip-dev libboost-dev"
 packages_test="curl libgtest-dev libgmock-dev libonnx-testdata"
 packages_python="python3 python3-venv"
+# For the long tests only: with what it needs 600 MB, more than all of the above.
+packages_browser="chromium"
 packages_demo="espeak-ng fonts-dejavu-core"
 packages_check="git python3 clang-format"
 packages_fuzz="clang libclang-rt-14-dev"

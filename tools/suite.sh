@@ -40,8 +40,10 @@ cmd_test() {
     $quick && parts=(release check)
   fi
 
-  # One look for packages, before anything is built.
-  need_packages build test python demo check fuzz
+  # One look for packages, before anything is built. Only a long test opens the status page in a browser.
+  local browser=()
+  if ! $quick && [[ " ${parts[*]} " == *" release "* ]]; then browser=(browser); fi
+  need_packages build test python demo check fuzz "${browser[@]}"
   need_venv
   need_models
 

@@ -44,17 +44,21 @@ void Dispatcher::CountPrompt(Job& job) {
   job.prompts.push_back(std::move(estimate));
 
   const std::string wanted = WantedModel(job.request);
-  std::vector<BackendState*> asked;
+  std::vector<std::vector<BackendState*>> kinds;
   for (const auto& backend : backends_) {
     if (backend->health != Health::kReady || backend->facts.identity.empty()) continue;
     if (!router::AnswersTo(ModelNames(*backend->settings, backend->facts), wanted)) continue;
-    const bool twice = std::any_of(asked.begin(), asked.end(), [&](const BackendState* other) {
-      return other->facts.identity == backend->facts.identity;
+    const auto same = std::find_if(kinds.begin(), kinds.end(), [&](const auto& kind) {
+      return kind.front()->facts.identity == backend->facts.identity;
     });
-    if (!twice) asked.push_back(backend.get());
+    if (same == kinds.end()) {
+      kinds.push_back({backend.get()});
+    } else {
+      same->push_back(backend.get());
+    }
   }
-  job.counts_awaited = static_cast<int>(asked.size());
-  if (asked.empty()) return Counted(job);
+  job.counts_awaited = static_cast<int>(kinds.size());
+  if (kinds.empty()) return Counted(job);
   job.timer = loop_.After(kCountingMs, [this, id = job.id] {
     if (Job* late = FindJob(id)) {
       late->timer = 0;
@@ -62,23 +66,32 @@ void Dispatcher::CountPrompt(Job& job) {
       Counted(*late);
     }
   });
-  for (BackendState* backend : asked) {
-    backend->backend->CountTokens(job.request,
-                                  [this, alive = alive_, id = job.id,
-                                   identity = backend->facts.identity](Result<Tokens> tokens) {
-                                    if (!*alive) return;
-                                    Job* found = FindJob(id);
-                                    if (found == nullptr || found->counts_awaited == 0) return;
-                                    if (tokens.ok()) {
-                                      CountedPrompt counted;
-                                      counted.identity = identity;
-                                      counted.tokens = static_cast<std::int64_t>(tokens->size());
-                                      counted.symbols = std::move(*tokens);
-                                      found->prompts.push_back(std::move(counted));
-                                    }
-                                    if (--found->counts_awaited == 0) Counted(*found);
-                                  });
+  for (auto& kind : kinds) {
+    std::string identity = kind.front()->facts.identity;
+    AskForTokens(job, std::move(identity), std::move(kind), 0);
   }
+}
+
+// Of backends with the same tokens the first that answers: one may be dead without our knowing yet.
+void Dispatcher::AskForTokens(const Job& job, std::string identity, std::vector<BackendState*> kind,
+                              std::size_t next) {
+  Backend& asked = *kind[next]->backend;
+  asked.CountTokens(job.request, [this, alive = alive_, id = job.id, identity = std::move(identity),
+                                  kind = std::move(kind), next](Result<Tokens> tokens) mutable {
+    if (!*alive) return;
+    Job* found = FindJob(id);
+    if (found == nullptr || found->counts_awaited == 0) return;
+    if (tokens.ok()) {
+      CountedPrompt counted;
+      counted.identity = identity;
+      counted.tokens = static_cast<std::int64_t>(tokens->size());
+      counted.symbols = std::move(*tokens);
+      found->prompts.push_back(std::move(counted));
+    } else if (tokens.error().code() != ErrorCode::kUnsupported && next + 1 < kind.size()) {
+      return AskForTokens(*found, std::move(identity), std::move(kind), next + 1);
+    }
+    if (--found->counts_awaited == 0) Counted(*found);
+  });
 }
 
 void Dispatcher::Counted(Job& job) {
@@ -215,6 +228,17 @@ void Dispatcher::Decide(Job& job) {
   Enqueue(job);
 }
 
+// All backends' names where none has this one; empty where it is known, or none was asked for.
+std::string Dispatcher::NamesUnlessKnown(const std::string& pinned) const {
+  if (pinned.empty()) return "";
+  std::string names;
+  for (const auto& backend : backends_) {
+    if (backend->name == pinned) return "";
+    names += (names.empty() ? "" : ", ") + backend->name;
+  }
+  return names;
+}
+
 // Nobody can take it: the status says whose fault that is.
 void Dispatcher::Refuse(Job& job) {
   const router::Decision& decision = job.decision;
@@ -252,6 +276,13 @@ void Dispatcher::Refuse(Job& job) {
           "deadline");
       break;
     default:
+      if (const std::string names = NamesUnlessKnown(job.pinned); !names.empty()) {
+        // The client's mistake: another try will not be answered either.
+        response = openai::ErrorResponse(
+            404, fmt::format("there is no backend '{}'; there are: {}", job.pinned, names),
+            "backend_not_found");
+        break;
+      }
       if (job.last_response) {
         response = *std::move(job.last_response);  // nobody else: what the last one said
         break;

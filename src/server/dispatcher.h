@@ -140,8 +140,11 @@ class Dispatcher {
   std::string Begin(openai::GenerationRequest request, const SubmitOptions& options,
                     std::shared_ptr<http::Responder> responder, Purpose purpose);
   void CountPrompt(Job& job);
+  void AskForTokens(const Job& job, std::string identity, std::vector<BackendState*> kind,
+                    std::size_t next);
   void Counted(Job& job);
   void Decide(Job& job);
+  std::string NamesUnlessKnown(const std::string& pinned) const;
   void Refuse(Job& job);
   void Enqueue(Job& job);
   void Requeue(BackendState& backend);

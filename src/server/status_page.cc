@@ -13,33 +13,39 @@ std::string_view StatusPage() {
 <style>
 :root { color-scheme: light dark; --line: #8884; --quiet: #777; --good: #2a8; --bad: #c43;
   --busy: #d90; --one: #47c; --two: #b6c; }
+@media (prefers-color-scheme: dark) { :root { --quiet: #999; --bad: #e76; } }
 * { box-sizing: border-box; }
-body { font: 15px/1.45 system-ui, sans-serif; margin: 0 auto; padding: 12px; max-width: 1100px; }
+body { font: 15px/1.45 system-ui, sans-serif; margin: 0 auto; padding: 12px; max-width: 1100px;
+  overflow-wrap: anywhere; }
 h1 { font-size: 20px; margin: 4px 0 0; }
 h2 { font-size: 16px; margin: 22px 0 8px; }
 .quiet { color: var(--quiet); }
 #cards { display: grid; gap: 10px; grid-template-columns: repeat(auto-fit, minmax(min(100%, 330px), 1fr)); }
 .card { border: 1px solid var(--line); border-radius: 8px; padding: 10px 12px; min-width: 0; }
 .card header { display: flex; justify-content: space-between; gap: 8px; font-weight: 600; }
-.place { font-size: 12px; overflow-wrap: anywhere; }
-dl { display: grid; grid-template-columns: auto 1fr; gap: 0 12px; margin: 8px 0 0; font-size: 13px; }
-dt { color: var(--quiet); } dd { margin: 0; text-align: right; overflow-wrap: anywhere; }
+.state { flex: none; }
+.place { font-size: 12px; }
+dl { margin: 8px 0 0; font-size: 13px; }
+dl div { display: flex; justify-content: space-between; gap: 12px; }
+dt { color: var(--quiet); flex: none; } dd { margin: 0; text-align: right; }
 .state::before { content: "\25cf"; margin-right: 5px; color: var(--busy); }
 .ready::before { color: var(--good); }
 .down::before, .breaker-open::before { color: var(--bad); }
 .jobs { margin: 8px 0 0; padding: 0; list-style: none; font-size: 13px; }
+.jobs li { margin-top: 5px; }
 .bar { height: 5px; background: var(--line); border-radius: 3px; overflow: hidden; }
 .bar i { display: block; height: 100%; background: var(--one); }
+.late i { background: var(--busy); }
 .decision { border-top: 1px solid var(--line); padding: 7px 0; font-size: 13px; }
 .decision .top { display: flex; flex-wrap: wrap; gap: 2px 12px; align-items: baseline; }
 .decision .to { font-weight: 600; font-size: 14px; }
-.decision .why { margin-top: 2px; overflow-wrap: anywhere; }
+.decision .why { margin-top: 2px; }
 .times { display: grid; grid-template-columns: 76px 1fr 70px; gap: 2px 8px; align-items: center;
   margin-top: 4px; max-width: 560px; font-size: 12px; }
 .times .measured i { background: var(--two); }
 .times b { font-weight: 400; text-align: right; }
-.error { color: var(--bad); }
-#lost { color: var(--bad); min-height: 1.4em; }
+.error { color: var(--bad); font-size: 13px; }
+#lost { color: var(--bad); }
 </style>
 </head>
 <body>
@@ -58,9 +64,9 @@ const make = (tag, cls, text) => {
   if (text !== undefined && text !== null) e.textContent = text;
   return e;
 };
-const ms = v => v === null || v === undefined ? "–" : v >= 10000 ? (v / 1000).toFixed(1) + " s"
-  : v >= 100 ? Math.round(v) + " ms" : v.toFixed(1) + " ms";
 const n = v => Number(v).toLocaleString("en");
+const ms = v => v === null || v === undefined ? "–" : v >= 10000 ? (v / 1000).toFixed(1) + " s"
+  : v >= 100 ? n(Math.round(v)) + " ms" : v.toFixed(1) + " ms";
 const bytes = v => v >= 1048576 ? (v / 1048576).toFixed(1) + " MiB" : (v / 1024).toFixed(0) + " KiB";
 const bar = (value, of, cls) => {
   const b = make("div", "bar " + (cls || "")), i = make("i");
@@ -74,8 +80,14 @@ function card(b) {
   c.append(h, make("div", "quiet place", b.kind + " · " + b.place));
   if (b.state !== "ready" && b.reason) c.append(make("div", "error", b.reason));
   const d = make("dl");
-  const row = (k, v) => d.append(make("dt", "", k), make("dd", "", v));
-  row("models", b.models.map(m => m.split("/").pop()).join(", ") || "any");
+  const row = (k, v, whole) => {
+    const line = make("div");
+    line.append(make("dt", "", k), make("dd", "", v));
+    if (whole) line.title = whole;
+    d.append(line);
+  };
+  // A llama-server may call its model by the path of its file: the end tells enough.
+  row("models", b.models.map(m => m.split("/").pop() || m).join(", ") || "any", b.models.join("\n"));
   row("context, slots", (b.context ? n(b.context) : "not known") + ", " + b.slots);
   row("answered / failed / cancelled", [b.completed, b.failed, b.cancelled].map(n).join(" / "));
   row("tokens in / reused / out",
@@ -94,7 +106,7 @@ function card(b) {
   for (const j of b.jobs) {
     const li = make("li", "", j.state + " for " + ms(j.age_ms) + " of " + ms(j.predicted_ms) +
         (j.tokens ? ", " + j.tokens + " tokens" : ""));
-    li.append(bar(j.age_ms, j.predicted_ms));
+    li.append(bar(j.age_ms, j.predicted_ms, j.age_ms > j.predicted_ms ? "late" : ""));
     jobs.append(li);
   }
   c.append(jobs);
@@ -103,12 +115,15 @@ function card(b) {
 function decision(d) {
   const e = make("article", "decision"), t = make("div", "top");
   t.append(make("span", "to", d.backend || d.status),
-      make("span", "quiet", new Date(d.time_ms).toLocaleTimeString()),
-      make("span", "", n(d.prompt_tokens) + " in (" + n(d.cached_tokens) + " cached), up to " +
-          n(d.max_new_tokens) + " out"),
-      make("span", "quiet", d.id));
+      make("span", "quiet", new Date(d.time_ms).toLocaleTimeString()));
+  if (d.backend) {
+    t.append(make("span", "", n(d.prompt_tokens) + " in (" + n(d.cached_tokens) + " cached), up to " +
+        n(d.max_new_tokens) + " out"));
+  }
+  t.append(make("span", "quiet", d.id));
   e.append(t, make("div", "why", d.reason));
-  if (d.error) e.append(make("div", "error", d.error));
+  if (d.error && d.error !== d.status) e.append(make("div", "error", d.error));
+  if (!d.backend) return e;
   const most = Math.max(d.predicted_ms, d.measured_ms || 0);
   const g = make("div", "times");
   g.append(make("span", "quiet", "predicted"), bar(d.predicted_ms, most),

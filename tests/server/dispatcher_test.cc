@@ -82,7 +82,9 @@ TEST(Dispatcher, UnknownModelAndPinnedBackend) {
   EXPECT_EQ(pinned->header("x-parallax-backend"), "b");
   const Client nowhere = rig.Chat("hi", {}, {.backend = "c"});
   ASSERT_TRUE(rig.Await(nowhere));
-  EXPECT_EQ(nowhere->status, 503);
+  EXPECT_EQ(nowhere->status, 404);  // not 503: no later try will find it
+  EXPECT_EQ(nowhere->json()["error"]["code"], "backend_not_found");
+  EXPECT_EQ(nowhere->error_message(), "there is no backend 'c'; there are: a, b");
   for (const char* any : {"auto", ""}) {
     const Client client = rig.Chat("hi", {{"model", any}});
     ASSERT_TRUE(rig.Await(client));
@@ -113,6 +115,27 @@ TEST(Dispatcher, ATokenizerThatNeverAnswers) {
   ASSERT_TRUE(rig.Await(client, 10'000));
   EXPECT_EQ(client->status, 200);
   EXPECT_TRUE(rig.Record().candidates[0].estimated_tokens);
+}
+
+// A backend that has just died is asked first: another one with the same tokens answers for it.
+TEST(Dispatcher, ATokenizerThatFails) {
+  for (const bool other : {false, true}) {
+    Rig rig;
+    rig.Add("dying", {.prefill_ms = 9, .count_fails = true});
+    rig.Add("cpu", {.count_fails = !other});
+    rig.Start();
+    const Client client = rig.Chat("one two three");
+    ASSERT_TRUE(rig.Await(client));
+    EXPECT_EQ(client->status, 200);
+    for (const router::Candidate& candidate : rig.Record().candidates) {
+      EXPECT_EQ(candidate.estimated_tokens, !other) << candidate.name;
+      // "user", three words, "assistant".
+      if (other) {
+        EXPECT_EQ(candidate.workload.prompt_tokens, 5) << candidate.name;
+      }
+    }
+    rig.ExpectIdle();
+  }
 }
 
 // Without a tokenizer the estimate learns from what backends report.

@@ -75,8 +75,9 @@ struct Script {
   std::int64_t cache_tokens = 0;    // > 0: instead, so many tokens of whole sequences, oldest out
   std::int64_t report_cached = -1;  // >= 0: what it reports, whatever it reused
   bool preemptible = true;
-  double count_ms = 0;  // for an answer of its tokenizer; < 0: never
-  double ping_ms = 0;   // > 0: a comment so often while it works
+  double count_ms = 0;       // for an answer of its tokenizer; < 0: never
+  bool count_fails = false;  // and that is an error
+  double ping_ms = 0;        // > 0: a comment so often while it works
   Health health = Health::kReady;
   double probe_ms = 0;  // for an answer to a probe
   bool loadable = false;

@@ -61,6 +61,11 @@ class ScriptedBackend final : public Backend {
         callback(MakeError(ErrorCode::kUnsupported, "no tokenizer"));
       });
     }
+    if (script.count_fails) {
+      return Later(script.count_ms, [callback = std::move(callback)] {
+        callback(MakeError(ErrorCode::kIo, "its tokenizer is broken"));
+      });
+    }
     Later(script.count_ms,
           [tokens = PromptTokens(request), callback = std::move(callback)] { callback(tokens); });
   }

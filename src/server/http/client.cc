@@ -156,7 +156,10 @@ class ClientImpl final : public Client {
       exchange.wake->cancel();
     }
   }
-  void Forget() override { kept_.clear(); }
+  void Forget() override {
+    kept_.clear();
+    loop_.CancelTimer(std::exchange(sweep_, 0));
+  }
   std::size_t idle_connections() const override { return kept_.size(); }
 
  private:
@@ -196,9 +199,17 @@ class ClientImpl final : public Client {
     return nullptr;
   }
   void Keep(std::unique_ptr<tcp::socket> socket) {
+    if (kept_.size() < options_.keep_count) kept_.push_back({std::move(socket), loop_.NowMs()});
+    if (sweep_ == 0) sweep_ = loop_.After(options_.keep_ms, [this] { Sweep(); });
+  }
+  // Also where nothing is asked any more: of a program that ended, the pool would stay for ever.
+  void Sweep() {
+    sweep_ = 0;
     const double now = loop_.NowMs();
     std::erase_if(kept_, [&](const Kept& k) { return now - k.since_ms >= options_.keep_ms; });
-    if (kept_.size() < options_.keep_count) kept_.push_back({std::move(socket), now});
+    if (kept_.empty()) return;
+    const double oldest = now - kept_.front().since_ms;  // the newest is used first
+    sweep_ = loop_.After(std::max(options_.keep_ms - oldest, 1.0), [this] { Sweep(); });
   }
 
   void Fail(Exchange& exchange, FetchError error, const std::string& message) {
@@ -219,7 +230,8 @@ class ClientImpl final : public Client {
   Options options_;
   FetchId last_id_ = 0;
   std::map<FetchId, std::shared_ptr<Exchange>> exchanges_;
-  std::vector<Kept> kept_;
+  std::vector<Kept> kept_;  // the oldest first
+  TimerId sweep_ = 0;
 };
 
 asio::awaitable<void> ClientImpl::Run(std::shared_ptr<Exchange> exchange) {
