@@ -30,8 +30,6 @@ constexpr double kGreatestScale = 3.0;  // a factor 20
 constexpr double kPriorScale = 2.0;     // a prior may be off by a factor 7: clip nothing at first
 constexpr double kFittedScale = 0.3;
 
-constexpr double kErrorWindow = 50;
-
 bool Valid(const Observation& o) {
   const Workload& w = o.workload;
   if (w != MakeWorkload(w.prompt_tokens, w.max_new_tokens, w.cached_tokens)) return false;
@@ -77,6 +75,15 @@ void OnlineFit::AddRow(const Terms& features, double measured_ms, double* residu
   system_.AddRow(features, measured_ms, trust / (unit * unit));
 }
 
+double OnlineFit::relative_error() const {
+  const size_t known = std::min(static_cast<size_t>(learned_), kErrors);
+  if (known == 0) return 0;
+  std::array<double, kErrors> sorted = errors_;
+  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>((known - 1) / 2);
+  std::nth_element(sorted.begin(), middle, sorted.begin() + static_cast<std::ptrdiff_t>(known));
+  return *middle;
+}
+
 bool OnlineFit::Observe(const Observation& observation) {
   if (!Valid(observation)) return false;
   const Workload& w = observation.workload;
@@ -84,8 +91,7 @@ bool OnlineFit::Observe(const Observation& observation) {
 
   const double miss =
       std::min(std::abs(observation.total_ms - Dot(x, model_.beta)) / observation.total_ms, 1e6);
-  const double window = std::min(static_cast<double>(learned_ + 1), kErrorWindow);
-  relative_error_ += (miss - relative_error_) / window;
+  errors_[static_cast<size_t>(learned_) % kErrors] = miss;
 
   // Forget, towards the belief that whatever is not determined stays as it is.
   system_.Scale(options_.forgetting);

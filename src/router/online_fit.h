@@ -57,11 +57,13 @@ class OnlineFit {
   bool Observe(const Observation& observation);
 
   const LatencyModel& model() const { return model_; }
-  // Running mean of |T - predicted| / T, each prediction made before its request was learned; a
-  // window of about 50 observations. 0 before the first.
-  double relative_error() const { return relative_error_; }
+  // Median of |T - predicted| / T over the last kErrors observations, each prediction made before its
+  // request was learned: neither the first guesses nor one bad minute tell what to expect now. 0
+  // before the first.
+  double relative_error() const;
 
  private:
+  static constexpr size_t kErrors = 31;
   static constexpr size_t kReferences = 32;  // workloads on which step and drift are bounded
 
   void AddRow(const Terms& features, double measured_ms, double* residual_scale);
@@ -75,7 +77,7 @@ class OnlineFit {
   double total_scale_ = 0;  // running medians of |ln(T / predicted)|
   double prefill_scale_ = 0;
   double decode_scale_ = 0;
-  double relative_error_ = 0;
+  std::array<double, kErrors> errors_{};         // the last ones
   int64_t learned_ = 0;                          // observations of this object
   int64_t warm_up_ = 0;                          // of which so many move the model freely
   std::array<Terms, kReferences> references_{};  // features of the last workloads, a ring

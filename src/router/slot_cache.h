@@ -115,7 +115,7 @@ class SlotCache {
 
   Rules rules_;
   std::vector<Slot> slots_;
-  std::vector<Sequence> parked_;                           // the oldest first
+  std::vector<Sequence> parked_;  // the oldest first
   uint64_t last_serial_ = 0;
   double fits_ = std::numeric_limits<double>::infinity();  // symbols that may be parked
 };

@@ -94,7 +94,7 @@ function card(b) {
       [b.tokens.prompt, b.tokens.reused, b.tokens.generated].map(n).join(" / "));
   row("token counts", b.tokens.counted);
   row("latency model", b.latency.source + ", " + n(b.latency.observations) + " seen" +
-      (b.latency.observations ? ", off by " + (100 * b.latency.relative_error).toFixed(0) + "%" : ""));
+      (b.latency.observations ? ", typically off by " + (100 * b.latency.relative_error).toFixed(0) + "%" : ""));
   row("ms a token, in / out", b.latency.prefill_ms_per_token.toFixed(2) + " / " +
       b.latency.decode_ms_per_token.toFixed(2));
   row("cache", n(b.cache.sequences) + (b.cache.sequences === 1 ? " sequence, " : " sequences, ") +

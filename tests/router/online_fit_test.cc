@@ -238,6 +238,23 @@ TEST(OnlineFit, StaysFiniteOverAHundredThousandRequests) {
   EXPECT_LT(WorstError(fit.model()), 0.10);
 }
 
+// What is told of its error is that of lately: the guesses it began with are forgotten.
+TEST(OnlineFit, TheErrorIsTheMedianOfTheLastOnes) {
+  OnlineFit fit(PriorModel(BackendKind::kLlamaServer));
+  const Workload w = MakeWorkload(100, 10, 0);
+  const double first = Predict(fit.model(), w).total_ms;
+  fit.Observe({.workload = w, .total_ms = first / 5});
+  EXPECT_NEAR(fit.relative_error(), 4, 1e-9);
+  Requests requests(21);
+  for (int i = 0; i < 200; ++i) fit.Observe(requests.Next(Parts::kBoth, 0));
+  EXPECT_LT(fit.relative_error(), 0.05);
+  // One bad minute does not show, a bad hour does.
+  for (int i = 0; i < 10; ++i) fit.Observe({.workload = w, .total_ms = 1e7});
+  EXPECT_LT(fit.relative_error(), 0.2);
+  for (int i = 0; i < 10; ++i) fit.Observe({.workload = w, .total_ms = 1e7});
+  EXPECT_GT(fit.relative_error(), 0.5);
+}
+
 TEST(OnlineFit, RefusesWhatCannotBe) {
   OnlineFit fit(PriorModel(BackendKind::kLlamaServer));
   const LatencyModel before = fit.model();
