@@ -1,5 +1,7 @@
 #include "cli/server_config.h"
 
+#include <set>
+
 #include <fmt/format.h>
 
 #include "cli/usage.h"
@@ -45,13 +47,14 @@ void AddServerConfigOptions(CLI::App* command, ServerConfigOptions* options) {
       ->check(CLI::IsMember({"total", "ttft"}));
   command
       ->add_option("--model", options->model,
-                   "Latency models, as fit writes them; absent: learned while serving")
+                   "Latency models (JSON, as in profiles/); absent: learned while serving")
       ->type_name("FILE");
   command->add_option("--decisions", options->decisions, "Append every decision to this file")
       ->type_name("FILE");
   command->add_option("--api-key", options->api_key, "Key that clients must send")
       ->type_name("KEY")
-      ->envname("PARALLAX_API_KEY");
+      ->envname("PARALLAX_API_KEY")
+      ->check([](const std::string& key) { return key.empty() ? "it is empty" : ""; });
   command
       ->add_option("--max-loaded", options->max_loaded,
                    "Started backends in memory at once; 0: all [0]")
@@ -68,8 +71,13 @@ Result<server::Config> LoadServerConfig(const ServerConfigOptions& options) {
     PX_ASSIGN_OR_RETURN(const std::string text, server::ReadTextFile(options.file));
     PX_ASSIGN_OR_RETURN(config, server::ParseConfig(text, options.file));
   }
+  std::set<std::string> given;
   for (const std::string& flag : options.backends) {
     PX_ASSIGN_OR_RETURN(server::BackendConfig backend, server::ParseBackendFlag(flag));
+    if (!given.insert(backend.settings.name).second) {
+      return MakeError(ErrorCode::kInvalidArgument, "--backend: two backends are named '{}'",
+                       backend.settings.name);
+    }
     bool replaced = false;
     for (server::BackendConfig& existing : config.backends) {
       if (existing.settings.name != backend.settings.name) continue;

@@ -31,6 +31,9 @@ Prediction ForChoices(Prediction one, int choices, const QueueShape& shape) {
   return one;
 }
 
+// Cached tokens that nobody minds to prefill again for a backend's first measurement.
+constexpr int64_t kLittleToLose = 64;
+
 Exclusion AvailabilityExclusion(Availability availability) {
   switch (availability) {
     case Availability::kReady:
@@ -114,6 +117,7 @@ class Decider {
     d_.objective = policy_.objective;
     d_.candidates.resize(snapshot_.backends.size());
     ++ties_.decisions;
+    ++ties_.since_explored;
   }
 
   // What can be said before anything is predicted.
@@ -261,6 +265,7 @@ class Decider {
       if (const std::optional<size_t> other = Exploring(best)) {
         chosen = *other;
         d_.reason_code = ReasonCode::kExploring;
+        ties_.since_explored = 0;
       } else {
         chosen = BreakTie(best);
       }
@@ -315,14 +320,16 @@ class Decider {
   std::optional<size_t> Exploring(size_t best) const {
     if (policy_.kind != PolicyKind::kExtended || policy_.explore_every <= 0 || !Measured(best) ||
         std::isfinite(request_.deadline_ms) ||
-        ties_.decisions % static_cast<uint64_t>(policy_.explore_every) != 0) {
+        ties_.since_explored < static_cast<uint64_t>(policy_.explore_every)) {
       return std::nullopt;
     }
     std::optional<size_t> found;
     for (size_t i = 0; i < open_.size(); ++i) {
       // A short prefix that everybody shares is no loss; a conversation's history is.
       const Workload& work = open_[i].workload;
-      if (2 * work.cached_tokens > work.prompt_tokens) return std::nullopt;
+      if (work.cached_tokens > kLittleToLose && 2 * work.cached_tokens > work.prompt_tokens) {
+        return std::nullopt;
+      }
       const bool idle =
           Load(i) == 0 && snapshot_.backends[places_[i]].availability == Availability::kReady;
       if (!Measured(i) && idle && (!found || LastChosen(i) < LastChosen(*found))) found = i;

@@ -33,6 +33,7 @@ bool AnswersTo(std::span<const std::string> models, std::string_view model);
 struct TieState {
   std::vector<uint64_t> last_chosen;  // by BackendId; 0: never
   uint64_t decisions = 0;
+  uint64_t since_explored = 0;  // decisions since one was made to measure a backend
 };
 
 // Filters, in this order: model, pinned, policy only:NAME, context, availability, queue, answer cut

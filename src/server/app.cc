@@ -1,6 +1,11 @@
 #include "server/app.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <utility>
 
 #include <fmt/format.h>
@@ -32,11 +37,52 @@ std::unique_ptr<Backend> MakeBackend(AsioLoop& loop, const BackendConfig& config
   return MakeHttpBackend(loop, options);
 }
 
+// A program that is not there cannot be started later either.
+Result<void> CheckProgram(const BackendConfig& backend) {
+  if (backend.command.empty()) return {};
+  const std::string& program = backend.command.front();
+  if (program.find('/') != std::string::npos) {
+    if (::access(program.c_str(), X_OK) == 0) return {};
+    return MakeError(ErrorCode::kNotFound, "backend '{}': cannot run {}: {}", backend.settings.name,
+                     program, std::strerror(errno));
+  }
+  const char* path = std::getenv("PATH");
+  std::string_view rest = path == nullptr ? "/usr/bin:/bin" : path;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find(':'), rest.size());
+    const std::string folder(rest.substr(0, end));
+    if (::access(((folder.empty() ? "." : folder) + "/" + program).c_str(), X_OK) == 0) return {};
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return MakeError(ErrorCode::kNotFound,
+                   "backend '{}': there is no program '{}' in PATH; install it, or name it in the "
+                   "backend's command in the configuration",
+                   backend.settings.name, program);
+}
+
+// The file's name, and an alias, from llama-server's own options.
+std::vector<std::string> ModelsOfCommand(const std::vector<std::string>& command) {
+  std::vector<std::string> models;
+  for (std::size_t i = 0; i + 1 < command.size(); ++i) {
+    const std::string& option = command[i];
+    if (option == "-m" || option == "--model" || option == "-a" || option == "--alias") {
+      models.push_back(command[i + 1]);
+    }
+  }
+  return models;
+}
+
 }  // namespace
 
 Result<router::ModelFile> LoadModels(Config& config) {
   router::ModelFile file;
   if (config.model_file.empty()) return file;
+  if (config.model_file.ends_with(".gguf")) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "{} is a language model; latency models are JSON. To serve it: --backend "
+                     "NAME=llama-server:{}",
+                     config.model_file, config.model_file);
+  }
   PX_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(config.model_file));
   auto parsed = router::ParseModelFile(text);
   if (!parsed.ok()) return parsed.error().WithContext(config.model_file);
@@ -76,7 +122,11 @@ Result<std::unique_ptr<App>> App::Start(AsioLoop& loop, Config config, std::stri
     PX_RETURN_IF_ERROR(dispatcher.OpenRecords(settled.decisions_file));
   }
   for (const BackendConfig& backend : settled.backends) {
-    dispatcher.AddBackend(backend.settings, MakeBackend(loop, backend, log),
+    PX_RETURN_IF_ERROR(CheckProgram(backend));
+    BackendSettings settings = backend.settings;
+    settings.started = !backend.command.empty();
+    settings.command_models = ModelsOfCommand(backend.command);
+    dispatcher.AddBackend(settings, MakeBackend(loop, backend, log),
                           router::ModelsFor(models, backend.settings.name, backend.settings.kind));
   }
   dispatcher.SetTables(models.psr, models.prompt_only);

@@ -19,7 +19,7 @@ struct AsioLoop::Timer {
 
 struct AsioLoop::Signals {
   Signals(asio::io_context& context, std::function<void(int)> on_signal)
-      : set(context, SIGINT, SIGTERM), handler(std::move(on_signal)) {}
+      : set(context, SIGINT, SIGTERM, SIGHUP), handler(std::move(on_signal)) {}
   asio::signal_set set;
   std::function<void(int)> handler;
 

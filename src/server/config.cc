@@ -170,7 +170,12 @@ Result<BackendConfig> ReadBackend(Table table, std::string_view file) {
   table.ReadInteger("cache_tokens", settings.cache_tokens, 0, std::int64_t{1} << 40);
   table.ReadNumber("load_s", settings.load_ms, 0.01, 3600, 1000);
   PX_RETURN_IF_ERROR(table.Done());
-  const auto parsed = router::ParseBackendKind(kind.empty() ? "openai" : kind);
+  if (kind.empty()) {
+    // A command starts a llama-server; behind a URL may stand anything: it is asked.
+    backend.detect_kind = !backend.url.empty();
+    kind = backend.command.empty() ? "openai" : "llama-server";
+  }
+  const auto parsed = router::ParseBackendKind(kind);
   if (!parsed || *parsed == router::BackendKind::kRkllm) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "{}: backend '{}': kind must be \"llama-server\" or \"openai\", found \"{}\"",
@@ -180,10 +185,30 @@ Result<BackendConfig> ReadBackend(Table table, std::string_view file) {
   return backend;
 }
 
+// The TOML parser goes by recursion: what nests must be short enough for its stack.
+Result<void> CheckLines(std::string_view text, std::string_view file) {
+  constexpr std::size_t kLineBytes = 8192;
+  constexpr std::ptrdiff_t kBrackets = 4096;
+  std::size_t number = 1;
+  for (std::size_t at = 0; at < text.size(); ++number) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    if (end - at > kLineBytes) {
+      return MakeError(ErrorCode::kInvalidArgument, "{}:{}: the line is over {} bytes", file,
+                       number, kLineBytes);
+    }
+    at = end + 1;
+  }
+  if (std::count(text.begin(), text.end(), '[') > kBrackets) {
+    return MakeError(ErrorCode::kInvalidArgument, "{}: over {} brackets", file, kBrackets);
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Config> ParseConfig(std::string_view text, std::string_view name) {
   const std::string file(name);
+  PX_RETURN_IF_ERROR(CheckLines(text, file));
   toml::table root;
   try {
     root = toml::parse(text, file);
@@ -233,6 +258,10 @@ Result<BackendConfig> ParseBackendFlag(std::string_view text) {
   if (equals == std::string_view::npos || equals == 0) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "'{}' is not NAME=URL or NAME=llama-server:MODEL.gguf", text);
+  }
+  if (text.ends_with(".gguf") && text.find(':') == std::string_view::npos) {
+    return MakeError(ErrorCode::kInvalidArgument, "for a model file write {}=llama-server:{}",
+                     text.substr(0, equals), text.substr(equals + 1));
   }
   BackendConfig backend;
   backend.settings.name = text.substr(0, equals);

@@ -40,6 +40,13 @@ class CorsResponder final : public http::Responder {
 
 }  // namespace
 
+Cors::Cors(std::vector<std::string> origins) : origins_(std::move(origins)) {
+  // As people paste them from an address line.
+  for (std::string& origin : origins_) {
+    while (origin.ends_with('/')) origin.pop_back();
+  }
+}
+
 std::shared_ptr<http::Responder> Cors::Admit(const http::Request& request,
                                              std::shared_ptr<http::Responder> responder) const {
   const std::string_view origin = http::FindHeader(request.headers, "origin");

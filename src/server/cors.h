@@ -18,7 +18,7 @@ namespace parallax::server {
 class Cors {
  public:
   // "http://host:port" as browsers write it, or "*": any.
-  explicit Cors(std::vector<std::string> origins) : origins_(std::move(origins)) {}
+  explicit Cors(std::vector<std::string> origins);
 
   // The responder to go on with: for an allowed origin one whose answers carry the headers; nothing
   //                              where a

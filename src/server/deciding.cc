@@ -1,6 +1,7 @@
 // From a request to a decision: its tokens, the state of the backends, what is decided, who is told
 //                               no.
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -14,6 +15,7 @@ namespace {
 
 // A prompt this long is not counted by a tokenizer that has not answered by then.
 constexpr double kCountingMs = 2'000;
+constexpr std::size_t kNamesShown = 20;  // in an error
 
 http::Headers DecisionHeaders(const router::Decision& decision) {
   http::Headers headers;
@@ -24,12 +26,28 @@ http::Headers DecisionHeaders(const router::Decision& decision) {
   return headers;
 }
 
-std::string Reasons(const router::Decision& decision) {
-  std::string text;
+// The backend that the request names, where it has not the model that the request names.
+const router::Candidate* PinnedToAnother(const router::Decision& decision) {
   for (const router::Candidate& candidate : decision.candidates) {
+    if (candidate.name == decision.pinned && candidate.exclusion == router::Exclusion::kModel) {
+      return &candidate;
+    }
+  }
+  return nullptr;
+}
+
+// "cpu: down (connection refused)": why each backend of the model is out.
+std::string Reasons(const router::Decision& decision, const router::Snapshot& snapshot) {
+  std::string text;
+  for (std::size_t i = 0; i < decision.candidates.size(); ++i) {
+    const router::Candidate& candidate = decision.candidates[i];
     if (candidate.exclusion == router::Exclusion::kModel) continue;
     text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", candidate.name,
                         router::Name(candidate.exclusion));
+    const std::string& why = snapshot.backends[i].reason;
+    if (candidate.exclusion == router::Exclusion::kDown && !why.empty()) {
+      text += fmt::format(" ({})", why);
+    }
   }
   return text;
 }
@@ -246,18 +264,19 @@ void Dispatcher::Refuse(Job& job) {
   switch (decision.status) {
     case router::DecisionStatus::kUnknownModel: {
       std::string names;
-      for (const auto& backend : MakeSnapshot().backends) {
-        for (const std::string& model : backend.models) {
-          if (names.find(model) == std::string::npos) {
-            names += (names.empty() ? "" : ", ") + model;
-          }
+      std::set<std::string> seen;
+      for (const auto& backend : backends_) {
+        for (std::string& model : ListedModels(*backend->settings, backend->facts)) {
+          if (seen.size() >= kNamesShown || !seen.insert(model).second) continue;
+          names += (names.empty() ? "" : ", ") + model;
         }
       }
-      response =
-          openai::ErrorResponse(404,
-                                fmt::format("no backend answers to the model '{}'; there are: {}",
-                                            job.request.model, names.empty() ? "none" : names),
-                                "model_not_found");
+      if (seen.size() >= kNamesShown) names += ", ...";
+      response = openai::ErrorResponse(
+          404,
+          fmt::format("no backend answers to the model '{}'; there are: {}",
+                      job.request.model.substr(0, 200), names.empty() ? "none" : names),
+          "model_not_found");
       break;
     }
     case router::DecisionStatus::kContextOverflow:
@@ -283,12 +302,21 @@ void Dispatcher::Refuse(Job& job) {
             "backend_not_found");
         break;
       }
+      if (const router::Candidate* pinned = PinnedToAnother(decision)) {
+        response =
+            openai::ErrorResponse(404,
+                                  fmt::format("backend '{}' does not answer to the model '{}'",
+                                              pinned->name, job.request.model.substr(0, 200)),
+                                  "model_not_found");
+        break;
+      }
       if (job.last_response) {
         response = *std::move(job.last_response);  // nobody else: what the last one said
         break;
       }
       response = openai::ErrorResponse(
-          503, fmt::format("no backend can take this request ({})", Reasons(decision)),
+          503,
+          fmt::format("no backend can take this request ({})", Reasons(decision, MakeSnapshot())),
           "no_backend");
       response.headers.emplace_back("Retry-After", "1");
   }

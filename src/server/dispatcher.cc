@@ -41,11 +41,80 @@ std::int64_t ContextOf(const BackendSettings& settings, const BackendFacts& fact
   return settings.context > 0 ? settings.context : facts.context_tokens;
 }
 
-std::vector<std::string> ModelNames(const BackendSettings& settings, const BackendFacts& facts) {
-  std::vector<std::string> names = settings.models;
-  if (std::find(names.begin(), names.end(), "*") != names.end()) return {};
-  names.insert(names.end(), facts.models.begin(), facts.models.end());
+namespace {
+
+// Of texts that others chose: records keep them for long, and people look at them.
+constexpr std::size_t kShownBytes = 1024;
+std::string Shortened(std::string text) {
+  if (text.size() <= kShownBytes) return text;
+  std::size_t end = kShownBytes;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // whole letters
+  text.resize(end);
+  return text + "...";
+}
+
+bool Contains(const std::vector<std::string>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+void Add(std::vector<std::string>& names, std::string_view name) {
+  if (!name.empty() && !Contains(names, name)) names.emplace_back(name);
+}
+
+// "/models/a.gguf" and "a.gguf" to "a"; another server's "org/name" stays what it is.
+std::string_view WithoutFolders(std::string_view name) {
+  return name.substr(name.find_last_of('/') + 1);
+}
+std::string_view Stem(std::string_view name) {
+  constexpr std::string_view kEnding = ".gguf";
+  if (!name.ends_with(kEnding)) return name;
+  name = WithoutFolders(name);
+  return name.substr(0, name.size() - kEnding.size());
+}
+
+// What it calls its models itself, or its command does.
+std::vector<std::string> Told(const BackendSettings& settings, const BackendFacts& facts) {
+  std::vector<std::string> names = facts.models;
+  for (const std::string& name : settings.command_models) Add(names, name);
   return names;
+}
+
+}  // namespace
+
+std::vector<std::string> ModelNames(const BackendSettings& settings, const BackendFacts& facts) {
+  if (Contains(settings.models, "*")) return {};
+  const std::vector<std::string> told = Told(settings, facts);
+  if (settings.models.empty() && told.empty() && !settings.started) return {};
+  std::vector<std::string> names = settings.models;
+  for (const std::string& name : told) {
+    Add(names, name);
+    if (name.ends_with(".gguf")) Add(names, WithoutFolders(name));
+    Add(names, Stem(name));
+  }
+  Add(names, settings.name);
+  return names;
+}
+
+std::vector<std::string> ListedModels(const BackendSettings& settings, const BackendFacts& facts) {
+  std::vector<std::string> names;
+  for (const std::string& name : settings.models) {
+    if (name != "*") Add(names, name);
+  }
+  for (const std::string& name : Told(settings, facts)) Add(names, Stem(name));
+  if (names.empty()) Add(names, settings.name);
+  return names;
+}
+
+std::optional<std::string> UpstreamModel(const BackendSettings& settings, const BackendFacts& facts,
+                                         const std::string& model) {
+  // A llama-server has one model and answers under whatever name it is asked.
+  if (!facts.identity.empty() || settings.started) return std::nullopt;
+  if (Contains(facts.models, model) || Contains(settings.models, model)) return std::nullopt;
+  if (!facts.models.empty()) return facts.models.front();
+  for (const std::string& name : settings.models) {
+    if (name != "*") return name;
+  }
+  return std::nullopt;
 }
 
 std::string WantedModel(const openai::GenerationRequest& request) {
@@ -57,7 +126,8 @@ router::BackendSnapshot Describe(const BackendSettings& settings, const BackendF
   router::BackendSnapshot view;
   view.id = id;
   view.name = settings.name;
-  view.kind = settings.kind;
+  // Only a llama-server tells what its tokens depend on.
+  view.kind = facts.identity.empty() ? settings.kind : router::BackendKind::kLlamaServer;
   view.context_tokens = ContextOf(settings, facts);
   view.slots = SlotsOf(settings, facts);
   view.single_flight = settings.single_flight;
@@ -155,7 +225,7 @@ std::string Dispatcher::Begin(openai::GenerationRequest request, const SubmitOpt
   // A client may leave before there is a decision: its record says at least who it was.
   job->decision.id = job->id;
   job->decision.time_ms = loop_.WallMs();
-  job->decision.model = job->request.model;
+  job->decision.model = Shortened(job->request.model);
   job->decision.max_new_tokens = job->max_tokens;
   job->answer.responder().OnClosed([this, alive = alive_, id] {
     if (*alive) Cancel(id);
@@ -249,7 +319,11 @@ void Dispatcher::Close(Job& job) {
   if (report.completion_tokens >= 0) outcome.generated_tokens = report.completion_tokens;
   if (report.prefill_ms >= 0) outcome.prefill_ms = report.prefill_ms;
   if (report.decode_ms >= 0) outcome.decode_ms = report.decode_ms;
-  if (outcome.finish.empty()) outcome.finish = job.finish_reason;
+  if (outcome.finish.empty()) outcome.finish = Shortened(job.finish_reason);
+  outcome.error = Shortened(std::move(outcome.error));
+  job.decision.model = Shortened(std::move(job.decision.model));
+  job.decision.reason = Shortened(std::move(job.decision.reason));
+  job.decision.pinned = Shortened(std::move(job.decision.pinned));
   records_.Finish(job.decision);
 
   const router::Candidate* chosen = job.decision.chosen_candidate();

@@ -51,8 +51,11 @@ struct BackendSettings {
   std::string name = {};
   router::BackendKind kind = router::BackendKind::kOpenAi;
   std::vector<std::string> models = {};  // names it answers to beside those it tells of itself
-  std::int64_t context = 0;              // 0: what it tells
-  int slots = 0;                         // 0: what it tells, else 1
+  // Of a program that is started: what its command says of its model, known before it runs.
+  bool started = false;
+  std::vector<std::string> command_models = {};
+  std::int64_t context = 0;  // 0: what it tells
+  int slots = 0;             // 0: what it tells, else 1
   bool single_flight = false;
   bool preemptible_prefill = true;
   double sharing = router::kDefaultSharing;
@@ -67,8 +70,16 @@ struct BackendSettings {
 // What is configured counts before what the backend tells.
 int SlotsOf(const BackendSettings& settings, const BackendFacts& facts);
 std::int64_t ContextOf(const BackendSettings& settings, const BackendFacts& facts);
-// Its names: the configured ones and those it tells; none, which means any, where one is "*".
+// Its names: the configured ones, those it tells or its command says, for a llama-server's file
+// also its name without folders and without ".gguf", and the backend's own. None, which means any,
+// where one is "*", and for a URL that tells no name where none is configured.
 std::vector<std::string> ModelNames(const BackendSettings& settings, const BackendFacts& facts);
+// Those of them that people are shown: each model once.
+std::vector<std::string> ListedModels(const BackendSettings& settings, const BackendFacts& facts);
+// What the backend itself is asked for: nothing to change, or its own name where the request has
+// one that only the router knows.
+std::optional<std::string> UpstreamModel(const BackendSettings& settings, const BackendFacts& facts,
+                                         const std::string& model);
 
 // The model that a request asks the router for: "" for any.
 std::string WantedModel(const openai::GenerationRequest& request);

@@ -86,7 +86,9 @@ struct Job final : CallSink {
   bool had_company = false;          // others ran on the backend meanwhile: its times say little
   bool was_paused = false;
   bool paused = false;
-  std::string text;  // of choice 0
+  std::string text;           // of choice 0
+  bool text_is_whole = true;  // not cut at what is kept
+  std::size_t answer_bytes = 0;
   std::string finish_reason;
   bool done = false;  // "[DONE]" came
   openai::Report report;

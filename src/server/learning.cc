@@ -9,6 +9,8 @@
 namespace parallax::server {
 namespace {
 
+constexpr std::int64_t kLongestAnswer = 32'768;
+
 // The text that the next turn's prompt will begin with; see openai::PromptText.
 std::string NextTurn(const Job& job) {
   return job.request.endpoint == openai::Endpoint::kChat
@@ -53,7 +55,8 @@ void Dispatcher::Learn(const Job& job) {
   if (report.completion_tokens > 0) {
     backend.tokens_out += static_cast<std::uint64_t>(report.completion_tokens);
     if (!job.request.max_tokens) {
-      const double n = static_cast<double>(report.completion_tokens);
+      // A count without sense may not spoil what is expected of others.
+      const double n = static_cast<double>(std::min(report.completion_tokens, kLongestAnswer));
       mean_answer_tokens_ = mean_answer_tokens_ > 0 ? 0.9 * mean_answer_tokens_ + 0.1 * n : n;
     }
   }
@@ -121,7 +124,7 @@ void Dispatcher::LearnCache(const Job& job, BackendState& backend) {
   } else {
     index_.Insert(id, symbols, symbols.size(), job.run);
   }
-  if (job.request.choices > 1 || job.text.empty()) return;
+  if (job.request.choices > 1 || job.text.empty() || !job.text_is_whole) return;
 
   // The answer is in the cache too, as the tokens it was generated from: all but the last one.
   if (prompt.estimated) {

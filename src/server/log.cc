@@ -35,7 +35,17 @@ std::string_view Name(Severity severity) {
 std::string FormatText(const LogEntry& entry, double wall_ms) {
   std::string line = Timestamp(wall_ms);
   if (entry.severity != Severity::kInfo) line += fmt::format(" {}:", Name(entry.severity));
-  return line + " " + entry.message;
+  line += ' ';
+  // A message may hold what a backend or a client wrote: one entry stays one line of text.
+  for (const char c : entry.message) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7F) {
+      line += fmt::format("\\x{:02x}", byte);
+    } else {
+      line += c;
+    }
+  }
+  return line;
 }
 
 std::string FormatJson(const LogEntry& entry, double wall_ms) {

@@ -14,7 +14,8 @@ Records::~Records() {
 }
 
 Result<void> Records::Open(const std::string& path) {
-  file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  // Not waiting: a pipe that nobody reads may lose records, and nothing else.
+  file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644);
   if (file_ < 0) {
     return MakeError(ErrorCode::kIo, "cannot write decisions to {}: {}", path,
                      std::strerror(errno));

@@ -14,6 +14,18 @@ using router::BackendOutcome;
 
 // What a client may leave unread before its backend is slowed down.
 constexpr std::size_t kPauseBytes = 256 << 10;
+// What is kept of an answer for the sake of the next turn's prompt.
+constexpr std::size_t kTextBytes = 4 << 20;
+// Events of an answer that is put together for a client which does not stream.
+constexpr std::size_t kWholeAnswerBytes = 256 << 20;
+// How long a backend may keep the connection after it has said that the answer is complete.
+constexpr double kAfterDoneMs = 1'000;
+
+// Seconds; a date is for caches.
+bool IsRetryAfter(std::string_view text) {
+  return !text.empty() && text.size() < 9 &&
+         text.find_first_not_of("0123456789") == std::string_view::npos;
+}
 
 bool IsJson(const CallEnd& end) {
   return end.content_type.substr(0, 16) == "application/json" && nlohmann::json::accept(end.text);
@@ -87,6 +99,8 @@ void Dispatcher::Send(BackendState& backend, Job& job) {
   job.first_delta_ms = 0;
   job.deltas = 0;
   job.text.clear();
+  job.text_is_whole = true;
+  job.answer_bytes = 0;
   job.finish_reason.clear();
   job.done = false;
   job.report = {};
@@ -109,7 +123,10 @@ void Dispatcher::Send(BackendState& backend, Job& job) {
   // An answer that is put together from a stream has to say what a whole one would.
   const bool ask_echo =
       !job.request.stream && job.request.continues && backend.backend->leaves_out_prefill();
-  call.text = openai::UpstreamText(job.request, ask_usage, ask_echo);
+  call.text = openai::UpstreamText(
+      job.request, {.usage = ask_usage,
+                    .echo = ask_echo,
+                    .model = UpstreamModel(*backend.settings, backend.facts, job.request.model)});
   call.request_id = job.id;
   job.call = backend.backend->Start(std::move(call), &job);
   const router::Candidate& chosen = job.decision.candidates[job.backend];
@@ -125,6 +142,7 @@ void Dispatcher::Send(BackendState& backend, Job& job) {
 void Dispatcher::OnEvent(Job& job, std::string_view raw, std::string_view data) {
   BackendState& backend = *backends_[job.backend];
   const double now = loop_.NowMs();
+  if (job.done) return;  // nothing follows the end
   nlohmann::json chunk;
   openai::ChunkFacts facts;
   if (!data.empty()) facts = openai::ReadChunk(job.request.endpoint, data, &chunk);
@@ -134,7 +152,11 @@ void Dispatcher::OnEvent(Job& job, std::string_view raw, std::string_view data) 
       metrics_.ttft_ms.Add(now - job.arrived_ms);
     }
     ++job.deltas;
-    job.text += facts.text;
+    if (job.text.size() + facts.text.size() <= kTextBytes) {
+      job.text += facts.text;
+    } else {
+      job.text_is_whole = false;
+    }
   }
   if (!facts.finish_reason.empty()) job.finish_reason = facts.finish_reason;
   job.done |= facts.done;
@@ -150,6 +172,14 @@ void Dispatcher::OnEvent(Job& job, std::string_view raw, std::string_view data) 
   if (facts.error) job.stream_error = facts.error;
   // Before the client has seen anything an error can still become a status of its own.
   if (!facts.error || job.answer.committed()) job.answer.Event(raw, facts, chunk);
+  job.answer_bytes += raw.size();
+  if (!job.answer.stream() && job.answer_bytes > kWholeAnswerBytes) {
+    backend.backend->Abort(job.call);
+    CallEnd end;
+    end.kind = CallEnd::Kind::kGarbage;
+    end.message = fmt::format("its answer is over {} bytes", kWholeAnswerBytes);
+    return OnEnd(job, end);
+  }
 
   // Comments keep the connection alive; they do not say that the answer gets on.
   if (job.first_delta_ms > 0 && !data.empty() && !job.paused) WatchSilence(job);
@@ -169,7 +199,7 @@ void Dispatcher::OnEvent(Job& job, std::string_view raw, std::string_view data) 
 
 void Dispatcher::WatchSilence(Job& job) {
   loop_.CancelTimer(job.timer);
-  job.timer = loop_.After(options_.silence_ms, [this, id = job.id] {
+  job.timer = loop_.After(job.done ? kAfterDoneMs : options_.silence_ms, [this, id = job.id] {
     if (Job* late = FindJob(id)) OnTimeout(*late);
   });
 }
@@ -232,14 +262,20 @@ void Dispatcher::OnEnd(Job& job, const CallEnd& end) {
                       "the context is too small", false);
       }
       const bool busy = end.status == 429 || end.status == 503;
+      if (end.status == 401 || end.status == 403) {
+        // The key is the router's to give, not the client's.
+        return failed(BackendOutcome::kDiedBeforeFirstByte, 502,
+                      fmt::format("it answered {}: its api_key is not accepted", end.status));
+      }
       const bool client = end.status < 500 && end.status != 429 && end.status != 408;
       http::Response response = openai::ErrorResponse(
-          end.status >= 400 ? end.status : 502, fmt::format("backend '{}': {}", name, end.message),
-          "backend_failed");
-      if (end.status >= 400 && IsJson(end)) {
+          end.status >= 400 && end.status <= 599 ? end.status : 502,
+          fmt::format("backend '{}': {}", name, end.message), "backend_failed");
+      if (end.status >= 400 && end.status <= 599 && IsJson(end)) {
         response.body = end.text;  // the backend's own words, as it formed them
       }
-      if (!end.retry_after.empty()) response.headers.emplace_back("Retry-After", end.retry_after);
+      if (IsRetryAfter(end.retry_after))
+        response.headers.emplace_back("Retry-After", end.retry_after);
       return Failed(
           job, client || busy ? BackendOutcome::kClientError : BackendOutcome::kDiedBeforeFirstByte,
           response, fmt::format("backend '{}': {}", name, end.message), !client);
@@ -283,6 +319,7 @@ void Dispatcher::OnTimeout(Job& job) {
                   why, false);
   }
   backend.backend->Abort(job.call);
+  if (job.done && job.answer.spoke()) return OnEnd(job, CallEnd());
   const bool spoke = job.first_delta_ms > 0;
   const std::string message = fmt::format(
       "backend '{}': no {} within {:.1f} s", backend.name, spoke ? "further event" : "answer",

@@ -1,5 +1,6 @@
 #include "server/service.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -44,7 +45,12 @@ std::string_view WithVersion(std::string_view path) {
   return path;
 }
 
-bool IsJsonType(std::string_view type) { return type.substr(0, 16) == "application/json"; }
+bool IsJsonType(std::string_view type) {
+  constexpr std::string_view kJson = "application/json";
+  return type.size() >= kJson.size() &&
+         std::equal(kJson.begin(), kJson.end(), type.begin(),
+                    [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b + 32 : b); });
+}
 
 }  // namespace
 
@@ -105,7 +111,9 @@ void Service::Handle(http::Request request, std::shared_ptr<http::Responder> res
   if (path == "/v1/route") {
     return Generate(std::nullopt, request, responder, true);
   }
-  if (path == "/v1/models") return send(Models());
+  if (path == "/v1/models") return send(Json({{"object", "list"}, {"data", ListOfModels()}}));
+  constexpr std::string_view kModel = "/v1/models/";
+  if (get && path.starts_with(kModel)) return send(Model(path.substr(kModel.size())));
   if (path == "/health" || path == "/v1/health") return send(Health());
   if (path == "/v1/decisions") return send(Decisions());
   constexpr std::string_view kDecision = "/v1/decisions/";
@@ -152,7 +160,16 @@ void Service::Generate(std::optional<openai::Endpoint> endpoint, const http::Req
   }
 }
 
-http::Response Service::Models() const {
+http::Response Service::Model(std::string_view id) const {
+  const ordered_json list = ListOfModels();
+  for (const ordered_json& model : list) {
+    if (model["id"] == id) return Json(model);
+  }
+  return openai::ErrorResponse(404, fmt::format("there is no model '{}'", id.substr(0, 200)),
+                               "model_not_found");
+}
+
+ordered_json Service::ListOfModels() const {
   std::set<std::string> seen;
   ordered_json data = ordered_json::array();
   const auto add = [&](const std::string& model, const std::string& owner) {
@@ -164,13 +181,12 @@ http::Response Service::Models() const {
   };
   // Not of the snapshot: a backend that answers to any name has none there.
   for (const auto& backend : dispatcher_.backends()) {
-    for (const std::string& model : backend->settings->models) {
-      if (model != "*") add(model, backend->name);
+    for (const std::string& model : ListedModels(*backend->settings, backend->facts)) {
+      add(model, backend->name);
     }
-    for (const std::string& model : backend->facts.models) add(model, backend->name);
   }
   add(std::string(kAnyModel), "parallax");
-  return Json({{"object", "list"}, {"data", data}});
+  return data;
 }
 
 http::Response Service::Health() const {

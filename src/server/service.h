@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "server/cors.h"
 #include "server/dispatcher.h"
 #include "server/http/server.h"
@@ -33,7 +35,8 @@ class Service {
  private:
   void Generate(std::optional<openai::Endpoint> endpoint, const http::Request& request,
                 const std::shared_ptr<http::Responder>& responder, bool decide_only);
-  http::Response Models() const;
+  nlohmann::ordered_json ListOfModels() const;
+  http::Response Model(std::string_view id) const;
   http::Response Health() const;
   http::Response Decision(std::string_view id) const;
   http::Response Decisions() const;

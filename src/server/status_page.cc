@@ -78,7 +78,9 @@ function card(b) {
   const c = make("section", "card"), h = make("header");
   h.append(make("span", "", b.name), make("span", "state " + b.state, b.state));
   c.append(h, make("div", "quiet place", b.kind + " · " + b.place));
-  if (b.state !== "ready" && b.reason) c.append(make("div", "error", b.reason));
+  if (b.state !== "ready" && b.reason) {
+    c.append(make("div", b.state === "down" ? "error" : "quiet", b.reason));
+  }
   const d = make("dl");
   const row = (k, v, whole) => {
     const line = make("div");

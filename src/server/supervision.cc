@@ -144,7 +144,7 @@ void Dispatcher::PlanLoads() {
     backend->probing = false;
     backend->health = Health::kLoading;
     backend->why = "it loads its model";
-    Say(Severity::kInfo, "load", fmt::format("backend '{}' is loaded", backend->name),
+    Say(Severity::kInfo, "load", fmt::format("backend '{}' is being loaded", backend->name),
         {{"backend", backend->name}});
     backend->backend->Load();
     ProbeSoon(*backend, 50);

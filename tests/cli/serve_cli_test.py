@@ -19,6 +19,13 @@ def run(*arguments):
 
 
 class CommandLine(unittest.TestCase):
+    def config(self, text):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = pathlib.Path(folder.name) / "parallax.toml"
+        path.write_text(text)
+        return str(path)
+
     def fails(self, code, message, *arguments):
         done = run(*arguments)
         self.assertEqual(done.returncode, code, done.stderr)
@@ -30,6 +37,12 @@ class CommandLine(unittest.TestCase):
         at = ("--backend", "a=http://127.0.0.1:1")
         self.fails(2, "no backend is given", "serve")
         self.fails(2, "'x' is not NAME=URL", "serve", "--backend", "x")
+        self.fails(2, "for a model file write x=llama-server:m.gguf",
+                   "serve", "--backend", "x=m.gguf")
+        self.fails(1, "two backends are named 'a'", "serve", *at, *at)
+        self.fails(1, "there is no program 'llama-server-that-is-not' in PATH", "serve", "--config",
+                   self.config('[[backend]]\nname = "a"\ncommand = ["llama-server-that-is-not"]'))
+        self.fails(1, "m.gguf is a language model", "serve", *at, "--model", "m.gguf")
         self.fails(2, "https is not spoken here", "serve", "--backend", "a=https://host")
         self.fails(2, "no port", "serve", *at, "--listen", "localhost")
         self.fails(2, "no policy 'bogus'", "serve", *at, "--policy", "bogus")

@@ -244,6 +244,23 @@ TEST(App, UpstreamDiesMidStream) {
   EXPECT_TRUE(body.ends_with("}\n\n"));
 }
 
+// The answer is complete, the connection stays open: the client waits no longer, and what comes
+// afterwards is no part of it.
+TEST(App, UpstreamHoldsTheConnectionBehindAWholeAnswer) {
+  Running r([&](Config& config) { config.dispatcher.silence_ms = 1e9; });
+  Peer client = r.Chat();
+  Peer& up = r.upstream.Wait();
+  const std::string events =
+      "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n"
+      "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n"
+      "data: [DONE]\n\n";
+  up.Send(std::string(kStreamHead) + Chunk(events));
+  up.Send(Chunk("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"b\"}}]}\n\n"));
+  ASSERT_TRUE(r.Until([&] { return Dechunk(client.Read()).second; }));
+  EXPECT_EQ(Dechunk(client.Read()).first, events);
+  EXPECT_TRUE(r.Until([&] { return up.Ended(); }));
+}
+
 // Stop: a stream under way ends in order, idle and lingering connections do not hold it up, new
 // ones are refused.
 TEST(App, StopDrains) {

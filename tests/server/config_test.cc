@@ -131,6 +131,19 @@ TEST(ParseConfig, NothingIsAskedFor) {
   EXPECT_FALSE(Validate(c).ok());
 }
 
+TEST(ParseConfig, TheKindNeedNotBeSaid) {
+  const auto config = ParseConfig(
+      "[[backend]]\nname = \"a\"\nurl = \"http://h\"\n"
+      "[[backend]]\nname = \"b\"\ncommand = [\"llama-server\"]\n"
+      "[[backend]]\nname = \"c\"\nkind = \"openai\"\nurl = \"http://h\"",
+      "p.toml");
+  ASSERT_TRUE(config.ok());
+  EXPECT_TRUE(config->backends[0].detect_kind);  // the URL is asked
+  EXPECT_EQ(config->backends[1].settings.kind, router::BackendKind::kLlamaServer);
+  EXPECT_FALSE(config->backends[2].detect_kind);
+  EXPECT_TRUE(Validate(*config).ok());
+}
+
 TEST(ParseConfig, ErrorsNameKeyAndLine) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"[server]\nlisten = 5", "p.toml:2: server.listen must be a string"},
@@ -164,6 +177,13 @@ TEST(ParseConfig, ErrorsNameKeyAndLine) {
     EXPECT_NE(Wrong(text).find(says), std::string::npos) << text << "\n" << Wrong(text);
   }
   EXPECT_FALSE(ParseConfig("a = " + std::string(100'000, '['), "p.toml").ok());
+  // Keys that nest ended the program.
+  std::string nested = "a";
+  for (int i = 0; i < 200'000; ++i) nested += ".a";
+  EXPECT_NE(Wrong(nested + " = 1").find("p.toml:1: the line is over"), std::string::npos);
+  std::string brackets;
+  for (int i = 0; i < 5000; ++i) brackets += "[\n";
+  EXPECT_NE(Wrong("a = " + brackets).find("brackets"), std::string::npos);
 }
 
 TEST(ParseBackendFlag, Forms) {
@@ -252,6 +272,9 @@ TEST(ParseOrigin, Forms) {
   is("http://h/api/v2/", "h", 80, "/api/v2");
   is("http://[::1]:8080/x", "::1", 8080, "/x");
   is("http://[::1]", "::1", 80, "");
+  // As OpenAI's clients are given it.
+  is("http://h:81/v1", "h", 81, "");
+  is("http://h/api/v1/", "h", 80, "/api");
   for (const char* text :
        {"", "h", "https://h", "http://", "http://:80", "http://h:0", "http://h:x", "ftp://h",
         "http://u:p@h", "http://h?q", "http://h#f", "http://h/a b", "http://h:80:80", "http://[::1",

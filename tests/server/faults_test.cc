@@ -68,6 +68,28 @@ INSTANTIATE_TEST_SUITE_P(
                     Failure{"ErrorInStream", Fault::kErrorInStream, 500, true}),
     [](const testing::TestParamInfo<Failure>& way) { return std::string(way.param.name); });
 
+// The key is the router's to give: nobody else's mistake, and another backend may take it.
+TEST(Faults, ABackendThatDoesNotAcceptTheRoutersKeyHasFailed) {
+  for (const int status : {401, 403}) {
+    Rig rig;
+    rig.Add("a", {.fault = Fault::kStatus, .fault_status = status, .fault_body = "{}"});
+    rig.Start();
+    const Client alone = rig.Chat("hi");
+    ASSERT_TRUE(rig.Await(alone));
+    EXPECT_EQ(alone->status, 502);
+    EXPECT_NE(alone->error_message().find("its api_key is not accepted"), std::string::npos);
+    EXPECT_EQ(rig.State("a").failed, 1U);
+    Rig pair;
+    pair.Add("a", {.fault = Fault::kStatus, .fault_status = status, .fault_body = "{}"});
+    pair.Add("b", {.decode_ms = 50});
+    pair.Start();
+    const Client client = pair.Chat("hi");
+    ASSERT_TRUE(pair.Await(client));
+    EXPECT_EQ(client->status, 200);
+    EXPECT_EQ(client->header("x-parallax-backend"), "b");
+  }
+}
+
 // A client's own mistake is told in the backend's words, once.
 TEST(Faults, AClientsErrorIsPassedOn) {
   Rig rig;

@@ -20,6 +20,15 @@ TEST(Log, Text) {
             "2021-03-04T05:06:07.999Z m");
 }
 
+// What backends and clients wrote may not look like another entry, nor steer a terminal.
+TEST(Log, OneEntryIsOneLine) {
+  const LogEntry entry{Severity::kInfo, "x", "a\nb\r\x1b[31mc\x7f\tz \xe4\xb8\xad", {}};
+  const std::string line = FormatText(entry, 0);
+  EXPECT_TRUE(line.ends_with(R"( a\x0ab\x0d\x1b[31mc\x7f\x09z )"
+                             "\xe4\xb8\xad"))
+      << line;
+}
+
 TEST(Log, Json) {
   const std::string line = FormatJson(
       {Severity::kError, "request", "a \"b\"\n\xFF", {{"id", "d1"}, {"backend", "cpu"}}}, kTime);

@@ -153,6 +153,7 @@ class LlamaProcess final : public Backend {
   }
 
   void Spawn() {
+    started_ms_ = loop_.NowMs();
     const Result<int> port = FreePort();
     if (!port.ok()) return Died(port.error().message());
     port_ = *port;
@@ -174,7 +175,6 @@ class LlamaProcess final : public Backend {
     });
     if (!child.ok()) return Died(child.error().message());
     child_ = std::move(*child);
-    started_ms_ = loop_.NowMs();
     ready_ = false;
     ++boots_;
     // The old one's answers have ended with its process; its last callbacks come before this.

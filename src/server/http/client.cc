@@ -363,6 +363,11 @@ asio::awaitable<bool> ClientImpl::Try(std::shared_ptr<Exchange> exchange, bool k
                    fmt::format("{} does not answer HTTP: {}", client->Place(), error.message()));
       co_return false;
     }
+    if (in.size() > client->options_.head_bytes) {
+      client->Fail(*exchange, FetchError::kMalformed,
+                   fmt::format("{} does not answer HTTP: a head without end", client->Place()));
+      co_return false;
+    }
     if (exchange->paused) client->Disarm(*exchange);
   }
   FetchSink* sink = exchange->sink;
@@ -405,7 +410,15 @@ Result<Origin> ParseOrigin(std::string_view url) {
   const std::size_t slash = rest.find('/');
   if (slash != std::string_view::npos) {
     origin.base_path = rest.substr(slash);
-    while (origin.base_path.ends_with('/')) origin.base_path.pop_back();
+    const auto without_slashes = [&] {
+      while (origin.base_path.ends_with('/')) origin.base_path.pop_back();
+    };
+    without_slashes();
+    // OpenAI's clients are given base URLs with the version; requests bring it with them.
+    if (origin.base_path.ends_with("/v1")) {
+      origin.base_path.resize(origin.base_path.size() - 3);
+      without_slashes();
+    }
     rest = rest.substr(0, slash);
   }
   const bool has_port =

@@ -375,6 +375,11 @@ void Connection::Consume() {
     if (!had_header && parser_->is_header_done() && (!error || more)) {
       wait_ = Wait::kBody;
       since_ms_ = server_->loop().NowMs();
+      const auto& head = parser_->get();
+      if (head.find(beast::http::field::transfer_encoding) != head.end() && !parser_->chunked()) {
+        // Where its body ends cannot be told: what follows must not be read as another request.
+        return Refuse(501, "no Transfer-Encoding but chunked is understood");
+      }
       // Nothing of its body may have come: one that sends all at once does not wait for it.
       if (!parser_->is_done() && parser_->get().version() >= 11 &&
           beast::iequals(parser_->get()[beast::http::field::expect], "100-continue")) {
@@ -383,9 +388,11 @@ void Connection::Consume() {
       }
     }
     if (more) {
-      // The parser keeps nothing of an unfinished head: all of it must stay in the buffer.
-      if (!parser_->is_header_done() && in_.size() > server_->limits().header_bytes) {
-        return Refuse(431, "the request's head is too large");
+      // The parser keeps nothing of an unfinished head, of the request or of a chunk: all of it must
+      // stay in the buffer.
+      if (in_.size() > server_->limits().header_bytes) {
+        return Refuse(431, parser_->is_header_done() ? "the head of a chunk is too large"
+                                                     : "the request's head is too large");
       }
       return;
     }

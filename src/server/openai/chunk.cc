@@ -1,5 +1,7 @@
 #include "server/openai/chunk.h"
 
+#include "server/openai/json_text.h"
+
 namespace parallax::server::openai {
 namespace {
 
@@ -81,6 +83,8 @@ ChunkFacts ReadChunk(Endpoint endpoint, std::string_view data, json* parsed) {
     facts.done = true;
     return facts;
   }
+  // What is copied and printed again goes by recursion: a backend may not choose how deep.
+  if (Depth(data) > kMaxDepth) return facts;
   json chunk = json::parse(data, nullptr, /*allow_exceptions=*/false);
   if (!chunk.is_object()) return facts;
   facts.is_json = true;

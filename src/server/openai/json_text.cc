@@ -72,6 +72,20 @@ std::size_t Depth(std::string_view text) {
   return deepest;
 }
 
+std::size_t Values(std::string_view text) {
+  std::size_t values = 1;
+  for (std::size_t i = 0; i < text.size();) {
+    const char c = text[i];
+    if (c == '"') {
+      i = SkipString(text, i);
+      continue;
+    }
+    if (c == ',' || c == '{' || c == '[') ++values;
+    ++i;
+  }
+  return values;
+}
+
 std::vector<Member> Members(std::string_view object) {
   std::vector<Member> members;
   std::size_t at = SkipSpace(object, 0) + 1;  // after '{'

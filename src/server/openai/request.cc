@@ -96,10 +96,19 @@ std::string_view Name(Endpoint endpoint) {
 
 Result<GenerationRequest> ParseRequest(std::optional<Endpoint> endpoint, std::string text) {
   GenerationRequest request;
-  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);  // a byte order mark is no JSON
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // is no JSON
+  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
+  if (text.empty()) return MakeError(ErrorCode::kInvalidArgument, "the body is empty");
+  // The parser takes these for the end of the text, or for nothing: a backend's may not.
+  if (text.starts_with(kByteOrderMark) || text.find('\0') != std::string::npos) {
+    return MakeError(ErrorCode::kInvalidArgument, "the body is not JSON");
+  }
   if (Depth(text) > kMaxDepth) {
     return MakeError(ErrorCode::kInvalidArgument, "the body nests deeper than {} levels",
                      kMaxDepth);
+  }
+  if (Values(text) > kMaxValues) {
+    return MakeError(ErrorCode::kInvalidArgument, "the body has more than {} values", kMaxValues);
   }
   request.body = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (request.body.is_discarded()) {
@@ -148,11 +157,12 @@ Result<GenerationRequest> ParseRequest(std::optional<Endpoint> endpoint, std::st
   return request;
 }
 
-std::string UpstreamText(const GenerationRequest& request, bool add_usage, bool add_echo) {
+std::string UpstreamText(const GenerationRequest& request, const UpstreamChanges& changes) {
   std::string text = request.text;
-  if (add_echo) text = WithMember(text, "echo", "true");
+  if (changes.model) text = WithMember(text, "model", DumpJson(json(*changes.model)));
+  if (changes.echo) text = WithMember(text, "echo", "true");
   if (!request.stream) text = WithMember(text, "stream", "true");
-  if (add_usage && !request.include_usage) {
+  if (changes.usage && !request.include_usage) {
     const json* options = Find(request.body, "stream_options");
     json with = options == nullptr ? json::object() : *options;
     with["include_usage"] = true;

@@ -24,6 +24,8 @@ std::string_view PathOf(Endpoint endpoint);  // "/v1/chat/completions"
 std::string_view Name(Endpoint endpoint);    // "chat", "completion"
 
 constexpr std::size_t kMaxDepth = 128;
+// Values and members of a body, a prompt's token ids among them: parsed, each takes some 40 bytes.
+constexpr std::size_t kMaxValues = std::size_t{1} << 18;
 
 struct GenerationRequest {
   Endpoint endpoint = Endpoint::kChat;
@@ -49,9 +51,14 @@ struct GenerationRequest {
 // with a prompt and no messages is a completion's.
 Result<GenerationRequest> ParseRequest(std::optional<Endpoint> endpoint, std::string text);
 
-// The text to send to a backend: the client's, streaming, with usage asked for where `add_usage`,
-// and the message that the answer continues where `add_echo`.
-std::string UpstreamText(const GenerationRequest& request, bool add_usage, bool add_echo = false);
+// What a backend is asked beside what the client asks.
+struct UpstreamChanges {
+  bool usage = false;                     // to report usage
+  bool echo = false;                      // to repeat the message that the answer continues
+  std::optional<std::string> model = {};  // under another name
+};
+// The text to send to a backend: the client's, streaming, and so changed.
+std::string UpstreamText(const GenerationRequest& request, const UpstreamChanges& changes);
 
 // The text whose tokens are the prompt, as far as it can be told without a chat template: the
 // prompt of a completion, or tools and messages one after another. One turn's text begins with the

@@ -288,6 +288,25 @@ TEST(HttpClient, WaitsOnlySoLong) {
   }
 }
 
+// A chunk's head, and what follows the last chunk, without end.
+TEST(HttpClient, HeadsInsideABodyAreBounded) {
+  for (const std::string begin : {"1;x=", "1\r\na\r\n0\r\nT: "}) {
+    Web web;
+    Sink sink;
+    web.Get(sink);
+    Peer peer = web.Accept();
+    ASSERT_TRUE(web.Until([&] { return peer.Has("\r\n\r\n"); }));
+    peer.Send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + begin);
+    const std::string more(16 << 10, 'y');
+    ASSERT_TRUE(web.Until([&] {
+      peer.Send(more);
+      return sink.ends > 0;
+    }));
+    EXPECT_EQ(sink.error, "malformed") << begin;
+    EXPECT_NE(sink.message.find("without end"), std::string::npos) << sink.message;
+  }
+}
+
 TEST(HttpClient, Malformed) {
   const std::vector<std::string> answers = {
       "HELLO\r\n\r\n",

@@ -55,6 +55,14 @@ TEST(HttpServerLimits, Limits) {
   refused(post + "Transfer-Encoding: chunked\r\n\r\n3e9\r\n" + std::string(1001, 'x'), "413");
   refused(post + "Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n", "413");
   EXPECT_EQ(site.server->counters().malformed, 8U);
+  // What is neither head nor body: a chunk's extension, and the lines behind the last chunk.
+  const std::string chunked = post + "Transfer-Encoding: chunked\r\n\r\n";
+  refused(chunked + "1;x=" + std::string(5000, 'y'), "431");
+  refused(chunked + "1\r\na\r\n0\r\nT: " + std::string(5000, 'y'), "431");
+  // Where such a body ends cannot be told: what follows is no request.
+  for (const char* encoding : {"identity", "gzip", "xchunked"}) {
+    refused(post + "Transfer-Encoding: " + encoding + "\r\n\r\n" + get + "\r\n", "501");
+  }
   Peer fits = site.Connect();
   fits.Send(Post(std::string(1000, 'y')));
   EXPECT_TRUE(site.WaitFor(fits, "POST yyy"));

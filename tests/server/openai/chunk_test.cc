@@ -118,5 +118,18 @@ TEST(ReadChunk, Nonsense) {
   }
 }
 
+// What is copied and printed goes by recursion: 80,000 levels ended the server.
+TEST(ReadChunk, ADeepOneIsNoChunk) {
+  for (const std::string field : {"error", "choices", "other"}) {
+    const std::string deep =
+        "{\"" + field + "\":" + std::string(100'000, '[') + std::string(100'000, ']') + "}";
+    nlohmann::json chunk;
+    const ChunkFacts facts = ReadChunk(Endpoint::kChat, deep, &chunk);
+    EXPECT_FALSE(facts.is_json);
+    EXPECT_FALSE(facts.error);
+    EXPECT_TRUE(chunk.is_null());
+  }
+}
+
 }  // namespace
 }  // namespace parallax::server::openai

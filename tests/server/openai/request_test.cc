@@ -135,7 +135,7 @@ TEST(ParseRequest, Prompts) {
 }
 
 TEST(ParseRequest, NotJson) {
-  for (const char* text : {"", "{", "nul", "{\"a\":1,}", "{'a':1}", "{\"a\":\"\xFF\"}", "{} {}",
+  for (const char* text : {"{", "nul", "{\"a\":1,}", "{'a':1}", "{\"a\":\"\xFF\"}", "{} {}",
                            "<html>", "{\"a\":1e999}", "{\"a\":\"\\ud800\"}"}) {
     EXPECT_EQ(Wrong(text), "the body is not JSON") << text;
   }
@@ -156,24 +156,24 @@ TEST(ParseRequest, DepthIsBounded) {
 TEST(ParseRequest, AByteOrderMarkIsNoPartOfIt) {
   const auto request = ParseRequest(Endpoint::kChat, "\xEF\xBB\xBF{" + kMessages + "}");
   ASSERT_TRUE(request.ok());
-  EXPECT_EQ(nlohmann::json::parse(UpstreamText(*request, true))["stream"], true);
+  EXPECT_EQ(nlohmann::json::parse(UpstreamText(*request, {.usage = true}))["stream"], true);
 }
 
 TEST(UpstreamText, ChangesOnlyWhatItMust) {
   const std::string fields =
       R"("temperature":0.10,"seed":18446744073709551615,"x":{"stream":false},"tools":[ 1 , 2 ])";
   const std::string client = "{" + kMessages + "," + fields + "}";
-  EXPECT_EQ(UpstreamText(Good(fields), false), R"({"stream":true,)" + client.substr(1));
-  EXPECT_EQ(UpstreamText(Good(fields), true),
+  EXPECT_EQ(UpstreamText(Good(fields), {}), R"({"stream":true,)" + client.substr(1));
+  EXPECT_EQ(UpstreamText(Good(fields), {.usage = true}),
             R"({"stream_options":{"include_usage":true},"stream":true,)" + client.substr(1));
-  EXPECT_EQ(UpstreamText(Good(R"("stream": false)"), false),
-            "{" + kMessages + R"(,"stream": true})");
+  EXPECT_EQ(UpstreamText(Good(R"("stream": false)"), {}), "{" + kMessages + R"(,"stream": true})");
   // A client's own streaming request passes as it is.
   const std::string streams = R"("stream":true,"stream_options":{"include_usage":true})";
-  EXPECT_EQ(UpstreamText(Good(streams), true), "{" + kMessages + "," + streams + "}");
+  EXPECT_EQ(UpstreamText(Good(streams), {.usage = true}), "{" + kMessages + "," + streams + "}");
   // Its other options stay.
-  const auto both = nlohmann::json::parse(UpstreamText(
-      Good(R"("stream":true,"stream_options":{"include_usage":false,"other":1})"), true));
+  const auto both = nlohmann::json::parse(
+      UpstreamText(Good(R"("stream":true,"stream_options":{"include_usage":false,"other":1})"),
+                   {.usage = true}));
   EXPECT_EQ(both["stream_options"], (nlohmann::json{{"include_usage", true}, {"other", 1}}));
 }
 
@@ -192,10 +192,32 @@ TEST(ParseRequest, AnAssistantsLastMessageMayBeContinued) {
 }
 
 TEST(UpstreamText, AsksForTheMessageThatIsContinued) {
-  EXPECT_EQ(UpstreamText(Good(R"("stream":true)"), false, true),
+  EXPECT_EQ(UpstreamText(Good(R"("stream":true)"), {.echo = true}),
             R"({"echo":true,)" + kMessages + R"(,"stream":true})");
-  EXPECT_EQ(UpstreamText(Good(R"("stream":true,"echo":false)"), false, true),
+  EXPECT_EQ(UpstreamText(Good(R"("stream":true,"echo":false)"), {.echo = true}),
             "{" + kMessages + R"(,"stream":true,"echo":true})");
+}
+
+TEST(UpstreamText, NamesTheModelAsTheBackendDoes) {
+  EXPECT_EQ(UpstreamText(Good(R"("stream":true,"model":"auto")"), {.model = "org/q\"w"}),
+            "{" + kMessages + R"(,"stream":true,"model":"org/q\"w"})");
+  EXPECT_EQ(UpstreamText(Good(R"("stream":true)"), {.model = "m"}),
+            R"({"model":"m",)" + kMessages + R"(,"stream":true})");
+}
+
+// What is small as text and large once parsed, and what a parser takes for the end.
+TEST(ParseRequest, BodiesThatAreNotWhatTheySeem) {
+  std::string many = "{" + kMessages + R"(,"x":[0)";
+  for (std::size_t i = 0; i < kMaxValues; ++i) many += ",0";
+  EXPECT_FALSE(ParseRequest(Endpoint::kChat, many + "]}").ok());
+  std::string ids = R"({"prompt":[0)";
+  for (int i = 0; i < 131'072; ++i) ids += ",1";
+  EXPECT_TRUE(ParseRequest(Endpoint::kCompletion, ids + "]}").ok());
+  const std::string good = "{" + kMessages + "}";
+  EXPECT_TRUE(ParseRequest(Endpoint::kChat, "\xEF\xBB\xBF" + good).ok());
+  EXPECT_FALSE(ParseRequest(Endpoint::kChat, "\xEF\xBB\xBF\xEF\xBB\xBF" + good).ok());
+  EXPECT_FALSE(ParseRequest(Endpoint::kChat, good + std::string(1, '\0') + "x").ok());
+  EXPECT_NE(ParseRequest(Endpoint::kChat, "").error().message().find("empty"), std::string::npos);
 }
 
 // One turn's text begins with the whole text of the turn before.
