@@ -1,6 +1,7 @@
 // From a request to a decision: its tokens, the state of the backends, what is decided, who is told
 //                               no.
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <utility>
 
@@ -113,12 +114,11 @@ void Dispatcher::AskForTokens(const Job& job, std::string identity, std::vector<
 }
 
 void Dispatcher::Counted(Job& job) {
-  // An agent's next turn is here before the last answer's tokens are: it waits for what will be
-  // in the cache, as long as it would have waited for its own tokens. Answers that end after it
+  // An agent's next turn is here before its last answer's tokens are: it waits for what will be
+  // in the cache, as long as it would have waited for its own tokens; others do not. Answers that end after it
   // was counted cannot be what it goes on from.
   if (job.awaited_answer == 0) job.awaited_answer = last_answer_;
-  const bool awaits = !answers_pending_.empty() && *answers_pending_.begin() <= job.awaited_answer;
-  if (awaits && loop_.NowMs() - job.arrived_ms < kCountingMs) {
+  if (AwaitsAnswer(job) && loop_.NowMs() - job.arrived_ms < kCountingMs) {
     job.counts_awaited = 0;
     if (job.timer == 0) {
       job.timer = loop_.After(kCountingMs, [this, id = job.id] {
@@ -136,6 +136,16 @@ void Dispatcher::Counted(Job& job) {
   job.counted_ms = loop_.NowMs();
   metrics_.count_ms.Add(job.counted_ms - job.arrived_ms);
   Decide(job);
+}
+
+bool Dispatcher::AwaitsAnswer(const Job& job) const {
+  const std::string_view text(job.prompt_text);
+  const auto last = answers_pending_.upper_bound(job.awaited_answer);
+  return std::any_of(answers_pending_.begin(), last, [&](const auto& pending) {
+    const auto& [bytes, hash] = pending.second;
+    // A turn's text begins with the whole text of the turn before.
+    return bytes < text.size() && std::hash<std::string_view>()(text.substr(0, bytes)) == hash;
+  });
 }
 
 router::Snapshot Dispatcher::MakeSnapshot() const {

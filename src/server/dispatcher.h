@@ -22,7 +22,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -183,6 +182,8 @@ class Dispatcher {
   std::int64_t PredictReuse(const Job& job, const BackendState& backend) const;
   // What it leaves in its backend's cache is told, or will never be.
   void EndRun(Job& job);
+  // Whether the request goes on from an answer whose tokens are being asked for.
+  bool AwaitsAnswer(const Job& job) const;
   void Learn(const Job& job);
   void LearnLatency(const Job& job, BackendState& backend);
   void LearnCache(const Job& job, BackendState& backend);
@@ -214,7 +215,12 @@ class Dispatcher {
   std::uint64_t last_id_ = 0;
   std::string id_prefix_;
   std::uint64_t last_answer_ = 0;
-  std::set<std::uint64_t> answers_pending_;    // answers whose tokens are being asked for
+  // Prompts, as length and hash of their texts, of the answers whose tokens are being asked for.
+  struct PendingAnswer {
+    std::size_t bytes;
+    std::size_t hash;
+  };
+  std::map<std::uint64_t, PendingAnswer> answers_pending_;
   std::vector<std::string> awaiting_answers_;  // requests that wait for them
   double mean_answer_tokens_ = 0;  // of requests whose client gave no budget; 0: none seen
   TimerId plan_timer_ = 0;

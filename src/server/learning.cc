@@ -1,6 +1,7 @@
 // What an ended request teaches: latency, answer lengths, tokens a byte, and what the cache holds.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <utility>
 
 #include "router/symbols.h"
@@ -134,7 +135,8 @@ void Dispatcher::LearnCache(const Job& job, BackendState& backend) {
     return;
   }
   const std::int64_t generated = job.report.completion_tokens;
-  answers_pending_.insert(++last_answer_);
+  answers_pending_[++last_answer_] = {job.prompt_text.size(),
+                                      std::hash<std::string_view>()(job.prompt_text)};
   backend.backend->CountAnswerTokens(
       job.request, job.text,
       [this, alive = alive_, id, run = job.run, all = prompt.symbols, generated,

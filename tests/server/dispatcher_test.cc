@@ -167,6 +167,19 @@ TEST(Dispatcher, ExpectedTokensFollowTheAnswers) {
   EXPECT_TRUE(rig.Record().max_new_given);
 }
 
+// Only who goes on from an answer waits for its tokens: another backend's slow tokenizer is nobody
+// else's business.
+TEST(Dispatcher, OtherRequestsDoNotWaitForAnAnswersTokens) {
+  Rig rig;
+  rig.Add("slow", {.models = {"a"}, .identity = "other words", .decode_ms = 1, .count_ms = 1500});
+  rig.Add("fast", {.models = {"b"}});
+  rig.Start();
+  ASSERT_TRUE(rig.Await(rig.Chat("hi there", {{"model", "a"}})));  // its answer is being counted
+  const double sent = rig.loop.NowMs();
+  ASSERT_TRUE(rig.Await(rig.Chat("hi there", {{"model", "b"}})));
+  EXPECT_LT(rig.journal.TimeOf("fast.start"), sent + 1);
+}
+
 // A second turn finds the first one's prompt and answer in the cache, as predicted.
 TEST(Dispatcher, MultiTurnReuseIsPredictedExactly) {
   Rig rig;
