@@ -32,8 +32,8 @@ bool IsLoopback(const std::string& listen) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
-// Connections and backends take one each; the usual limit of 1024 is a default for select(), which is
-// not used here.
+// Connections and backends take one each; the usual limit of 1024 is a default for select(), which
+// is not used here.
 void RaiseDescriptorLimit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;

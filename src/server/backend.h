@@ -41,8 +41,9 @@ struct ProbeResult {
 
 struct Call {
   openai::Endpoint endpoint = openai::Endpoint::kChat;
-  std::string text;        // the request as JSON, with "stream": true
-  std::string request_id;  // for the backend's own log
+  std::string text = {};        // the request as JSON, with "stream": true
+  std::string request_id = {};  // for the backend's own log
+  std::string via = {};         // the routers it came through, this one last
 };
 
 struct CallEnd {

@@ -115,8 +115,8 @@ void Dispatcher::AskForTokens(const Job& job, std::string identity, std::vector<
 
 void Dispatcher::Counted(Job& job) {
   // An agent's next turn is here before its last answer's tokens are: it waits for what will be
-  // in the cache, as long as it would have waited for its own tokens; others do not. Answers that end after it
-  // was counted cannot be what it goes on from.
+  // in the cache, as long as it would have waited for its own tokens; others do not. Answers that
+  // end after it was counted cannot be what it goes on from.
   if (job.awaited_answer == 0) job.awaited_answer = last_answer_;
   if (AwaitsAnswer(job) && loop_.NowMs() - job.arrived_ms < kCountingMs) {
     job.counts_awaited = 0;

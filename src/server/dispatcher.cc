@@ -221,6 +221,7 @@ std::string Dispatcher::Begin(openai::GenerationRequest request, const SubmitOpt
   job->decide_only = purpose == Purpose::kDecision;
   job->arrived_ms = loop_.NowMs();
   job->pinned = options.backend;
+  job->via = options.via.empty() ? id_prefix_ : options.via + ", " + id_prefix_;
   job->max_tokens = ExpectedTokens(*job);
   // A client may leave before there is a decision: its record says at least who it was.
   job->decision.id = job->id;

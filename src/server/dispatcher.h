@@ -105,6 +105,7 @@ struct DispatcherOptions {
 // What a client may say beside its request's body.
 struct SubmitOptions {
   std::string backend = {};  // only this one may answer
+  std::string via = {};      // the routers it came through, as they called themselves
 };
 
 class Dispatcher {
@@ -135,6 +136,8 @@ class Dispatcher {
   std::size_t jobs() const { return jobs_.size(); }
   const Records& records() const { return records_; }
   const Metrics& metrics() const { return metrics_; }
+  // What this router calls itself before others; ids of its decisions begin with it.
+  const std::string& id() const { return id_prefix_; }
   const router::PrefixIndex& index() const { return index_; }
   const std::vector<std::unique_ptr<BackendState>>& backends() const { return backends_; }
   const router::Models& models() const { return models_; }

@@ -55,6 +55,7 @@ struct Job final : CallSink {
   State state = State::kCounting;
   bool decide_only = false;  // /v1/route
   std::string pinned;
+  std::string via;
   std::int64_t max_tokens = 0;  // g
   double arrived_ms = 0;
   double counted_ms = 0;

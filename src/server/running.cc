@@ -128,6 +128,7 @@ void Dispatcher::Send(BackendState& backend, Job& job) {
                     .echo = ask_echo,
                     .model = UpstreamModel(*backend.settings, backend.facts, job.request.model)});
   call.request_id = job.id;
+  call.via = job.via;
   job.call = backend.backend->Start(std::move(call), &job);
   const router::Candidate& chosen = job.decision.candidates[job.backend];
   // The wait of the queue is over: what is left is the request's own time and its neighbours'.

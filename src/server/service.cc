@@ -152,6 +152,11 @@ void Service::Generate(std::optional<openai::Endpoint> endpoint, const http::Req
     return responder->Send(openai::ErrorResponse(400, parsed.error().message()));
   }
   SubmitOptions options;
+  options.via = http::FindHeader(request.headers, "x-parallax-via");
+  if (options.via.find(dispatcher_.id()) != std::string::npos) {
+    return responder->Send(openai::ErrorResponse(
+        508, "the request has been here before: a backend leads back to this router", "loop"));
+  }
   options.backend = http::FindHeader(request.headers, "x-parallax-backend");
   if (decide_only) {
     dispatcher_.Route(std::move(*parsed), options, responder);

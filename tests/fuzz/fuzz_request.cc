@@ -33,7 +33,7 @@ void AsRequest(Endpoint endpoint, const std::string& text) {
   json expected = request->body;
   expected["stream"] = true;
   for (const bool usage : {false, true}) {
-    const std::string sent = UpstreamText(*request, usage);
+    const std::string sent = UpstreamText(*request, {.usage = usage});
     json again = json::parse(sent, nullptr, /*allow_exceptions=*/false);
     Check(again.is_object());
     if (usage) Check(again["stream_options"]["include_usage"] == true);
@@ -46,6 +46,11 @@ void AsRequest(Endpoint endpoint, const std::string& text) {
       Check(again == expected);
     }
   }
+  const json renamed =
+      json::parse(UpstreamText(*request, {.echo = true, .model = "a \"b\""}), nullptr, false);
+  expected["model"] = "a \"b\"";
+  expected["echo"] = true;
+  Check(renamed == expected);
   // Every member stands where the parser finds it; parsers keep the last of one name.
   json members = json::object();
   for (const Member& member : Members(request->text)) {

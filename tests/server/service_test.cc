@@ -164,6 +164,21 @@ TEST(Service, WebPagesCannotPostForms) {
   EXPECT_EQ(post({}), 200);
 }
 
+// A router among its own backends, or two that are each other's: found at the second visit.
+TEST(Service, ALoopIsFound) {
+  Endpoints e;
+  ScriptedBackend& cpu = e.Add("cpu", {});
+  e.Start();
+  const Client first = e.Ask("POST", "/v1/chat/completions", kChat, {{"X-Parallax-Via", "d1"}});
+  ASSERT_TRUE(e.Await(first));
+  EXPECT_EQ(first->status, 200);
+  EXPECT_EQ(cpu.sent.back().via, "d1, " + e.dispatcher().id());
+  const Client again =
+      e.Ask("POST", "/v1/chat/completions", kChat, {{"X-Parallax-Via", cpu.sent.back().via}});
+  EXPECT_EQ(again->status, 508);
+  EXPECT_EQ(again->json()["error"]["code"], "loop");
+}
+
 TEST(Service, WrongBodies) {
   Endpoints e;
   e.Add("cpu", {});

@@ -135,6 +135,7 @@ class HttpBackend final : public Backend {
     request.target = openai::PathOf(call.endpoint);
     request.headers = CommonHeaders();
     request.headers.emplace_back("Accept", "text/event-stream");
+    if (!call.via.empty()) request.headers.emplace_back("X-Parallax-Via", call.via);
     if (!call.request_id.empty()) request.headers.emplace_back("X-Request-Id", call.request_id);
     request.body = std::move(call.text);
     stream->fetch = client_->Fetch(std::move(request), stream.get());

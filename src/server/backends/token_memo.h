@@ -1,4 +1,5 @@
-// TokenMemo: tokens of prompts' beginnings, so that a conversation's next turn tokenizes only its end.
+// TokenMemo: tokens of prompts' beginnings, so that a conversation's next turn tokenizes only its
+//            end.
 //
 // Role:       between a backend and its tokenizer. Pure: it is told texts and tokens, it asks
 //             nobody.

@@ -23,10 +23,14 @@ std::string_view ReasonPhrase(int status) {
   switch (status) {
     case 200:
       return "OK";
+    case 204:
+      return "No Content";
     case 400:
       return "Bad Request";
     case 401:
       return "Unauthorized";
+    case 403:
+      return "Forbidden";
     case 404:
       return "Not Found";
     case 405:
@@ -37,18 +41,24 @@ std::string_view ReasonPhrase(int status) {
       return "Payload Too Large";
     case 415:
       return "Unsupported Media Type";
+    case 422:
+      return "Unprocessable Entity";
     case 429:
       return "Too Many Requests";
     case 431:
       return "Request Header Fields Too Large";
     case 500:
       return "Internal Server Error";
+    case 501:
+      return "Not Implemented";
     case 502:
       return "Bad Gateway";
     case 503:
       return "Service Unavailable";
     case 504:
       return "Gateway Timeout";
+    case 508:
+      return "Loop Detected";
     default:
       return "Unknown";
   }

@@ -449,7 +449,8 @@ void Connection::Begin(std::uint64_t serial, int status, const Headers& headers,
   out_ += fmt::format("HTTP/1.1 {} {}\r\n", status, ReasonPhrase(status));
   for (const auto& [name, value] : headers) out_ += fmt::format("{}: {}\r\n", name, value);
   if (length) {
-    out_ += fmt::format("Content-Length: {}\r\n", *length);
+    // RFC 9110, 8.6: not with 204, which has no body.
+    if (status != 204) out_ += fmt::format("Content-Length: {}\r\n", *length);
     chunked_ = false;
   } else if (chunked_) {
     out_ += "Transfer-Encoding: chunked\r\n";

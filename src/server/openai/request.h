@@ -47,8 +47,8 @@ struct GenerationRequest {
   std::optional<double> timeout_ms;     // timeout (seconds): the client's deadline
 };
 
-// Errors say which field, what was wanted and what was found. Without an endpoint the body tells: one
-// with a prompt and no messages is a completion's.
+// Errors say which field, what was wanted and what was found. Without an endpoint the body tells:
+// one with a prompt and no messages is a completion's.
 Result<GenerationRequest> ParseRequest(std::optional<Endpoint> endpoint, std::string text);
 
 // What a backend is asked beside what the client asks.

@@ -94,7 +94,8 @@ struct Fake : World {
     return result;
   }
   CallId Generate(Calls& calls) {
-    return backend->Start({openai::Endpoint::kChat, R"({"stream":true})", "d1-1"}, &calls);
+    return backend->Start({openai::Endpoint::kChat, R"({"stream":true})", "d1-1", "d0, d1"},
+                          &calls);
   }
   std::map<std::string, Handler> handlers;
   std::vector<http::Request> seen;
@@ -224,6 +225,7 @@ TEST(HttpBackend, Streams) {
   EXPECT_EQ(calls.data, (std::vector<std::string>{"{\"a\":1}", "", "[DONE]"}));
   EXPECT_EQ(f.seen[0].body, R"({"stream":true})");
   EXPECT_EQ(http::FindHeader(f.seen[0].headers, "x-request-id"), "d1-1");
+  EXPECT_EQ(http::FindHeader(f.seen[0].headers, "x-parallax-via"), "d0, d1");
   EXPECT_EQ(http::FindHeader(f.seen[0].headers, "authorization"), "Bearer key");
 }
 
