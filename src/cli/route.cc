@@ -13,6 +13,7 @@
 #include "router/symbols.h"
 #include "router/token_estimator.h"
 #include "server/app.h"
+#include "server/model_names.h"
 #include "server/text_file.h"
 
 namespace parallax::cli {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -87,7 +88,7 @@ struct PrefixIndex::Shadow {
   // Compares what each cache of slots would have reused with what was. True where one other than
   // that believed until now said so much, or what was missing had been parked.
   bool LearnRules(const RadixTree::Position& at, const Before& before, size_t prompt,
-                  size_t reported, SlotCache::Run run);
+                  size_t reported);
   // What was known of the prompt when it was begun; where it was not, what is known now.
   Before BeforeOf(SlotCache::Run run, const RadixTree::Position& at, size_t prompt) const;
   // What the backend reports where it holds so much: at most prompt - 1, in whole blocks.
@@ -183,15 +184,16 @@ PrefixIndex::Shadow::Before PrefixIndex::Shadow::BeforeOf(SlotCache::Run run,
 }
 
 bool PrefixIndex::Shadow::LearnRules(const RadixTree::Position& at, const Before& before,
-                                     size_t prompt, size_t reported, SlotCache::Run run) {
+                                     size_t prompt, size_t reported) {
   const SlotCache* believed = &Believed();
   bool explained = false;
   std::vector<Node*> released;
   for (Slotted& slotted : caches) {
     SlotCache& cache = slotted.cache;
-    const SlotCache::Belief belief = before.run != 0 && cache.BeliefOf(run)
-                                         ? *cache.BeliefOf(run)
-                                         : cache.BeliefOf(cache.Choose(at, prompt));
+    std::optional<SlotCache::Belief> begun_with;
+    if (before.run != 0) begun_with = cache.BeliefOf(before.run);
+    const SlotCache::Belief belief =
+        begun_with ? *begun_with : cache.BeliefOf(cache.Choose(at, prompt));
     const size_t predicted = Reusable(std::min(belief.held, before.believed), prompt);
     const double off = std::abs(static_cast<double>(predicted) - static_cast<double>(reported)) /
                        static_cast<double>(std::max<size_t>(prompt, 1));
@@ -437,7 +439,7 @@ ReportVerdict PrefixIndex::Report(BackendId backend, const CacheReport& report) 
   const double now = per_symbol * static_cast<double>(shadow->Reusable(before.held, size));
   bool explained = false;
   if (shadow->slotted()) {
-    explained = shadow->LearnRules(at, before, size, reported_symbols, report.run);
+    explained = shadow->LearnRules(at, before, size, reported_symbols);
     at = shadow->tree->Find(prompt);  // what was given up may have been a part of it
   } else {
     const size_t reusable = shadow->Reusable(at.total, size);

@@ -41,9 +41,9 @@ struct TieState {
 // policy.tie_margin, of models that are all priors or all not): fewest requests running and
 // waiting, then chosen least recently, then first in the snapshot. A deadline excludes only by a
 // model that has measurements behind it: a prior is a guess, and a guess turns nobody away. Where
-//                                        nothing is left, the status names the most
-// useful cause: a prompt that no backend of that model could ever hold is the client's error
-// whatever is down at the moment; one that some backend could hold is not.
+// nothing is left, the status names the most useful cause: a prompt that no backend of that model
+// could ever hold is the client's error whatever is down at the moment; one that some backend could
+// hold is not.
 Decision Decide(const RouteRequest& request, const Snapshot& snapshot, const PrefixIndex& index,
                 const Models& models, const Policy& policy, TieState& ties);
 

@@ -1,5 +1,4 @@
-// SlotCache: what a backend's slots hold and what it has parked in host memory, by one set of
-//            rules.
+// SlotCache: what a backend's slots hold and what it has parked in memory, by one set of rules.
 //
 // Role:       PrefixIndex keeps one where the rules are known, and several side by side where a
 //             llama-server's settings are not, of which it believes the one whose predictions came
@@ -84,8 +83,7 @@ class SlotCache {
   // Nothing where that run did not begin here.
   std::optional<Belief> BeliefOf(Run run) const;
   // A parked sequence was not there: it and the older ones are gone, and no more than what is left
-  //                                  seems
-  // to fit.
+  // seems to fit.
   void Missed(uint64_t loaded, std::vector<Node*>& released);
   // Its predictions hold: what fits may be more than was thought.
   void Confirmed();

@@ -21,8 +21,7 @@ class Cors {
   explicit Cors(std::vector<std::string> origins);
 
   // The responder to go on with: for an allowed origin one whose answers carry the headers; nothing
-  //                              where a
-  // browser's preliminary question was answered and nothing is left to do.
+  // where a browser's preliminary question was answered and nothing is left to do.
   std::shared_ptr<http::Responder> Admit(const http::Request& request,
                                          std::shared_ptr<http::Responder> responder) const;
 

@@ -1,5 +1,4 @@
-// From a request to a decision: its tokens, the state of the backends, what is decided, who is told
-//                               no.
+// From a request to a decision: its tokens, the backends' state, what is decided, who is told no.
 #include <algorithm>
 #include <functional>
 #include <set>
@@ -9,6 +8,7 @@
 
 #include "router/symbols.h"
 #include "server/dispatcher.h"
+#include "server/model_names.h"
 #include "server/openai/error.h"
 
 namespace parallax::server {

@@ -1,4 +1,5 @@
 #include "server/dispatcher.h"
+#include "server/model_names.h"
 
 #include <algorithm>
 #include <utility>
@@ -53,73 +54,7 @@ std::string Shortened(std::string text) {
   return text + "...";
 }
 
-bool Contains(const std::vector<std::string>& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-void Add(std::vector<std::string>& names, std::string_view name) {
-  if (!name.empty() && !Contains(names, name)) names.emplace_back(name);
-}
-
-// "/models/a.gguf" and "a.gguf" to "a"; another server's "org/name" stays what it is.
-std::string_view WithoutFolders(std::string_view name) {
-  return name.substr(name.find_last_of('/') + 1);
-}
-std::string_view Stem(std::string_view name) {
-  constexpr std::string_view kEnding = ".gguf";
-  if (!name.ends_with(kEnding)) return name;
-  name = WithoutFolders(name);
-  return name.substr(0, name.size() - kEnding.size());
-}
-
-// What it calls its models itself, or its command does.
-std::vector<std::string> Told(const BackendSettings& settings, const BackendFacts& facts) {
-  std::vector<std::string> names = facts.models;
-  for (const std::string& name : settings.command_models) Add(names, name);
-  return names;
-}
-
 }  // namespace
-
-std::vector<std::string> ModelNames(const BackendSettings& settings, const BackendFacts& facts) {
-  if (Contains(settings.models, "*")) return {};
-  const std::vector<std::string> told = Told(settings, facts);
-  if (settings.models.empty() && told.empty() && !settings.started) return {};
-  std::vector<std::string> names = settings.models;
-  for (const std::string& name : told) {
-    Add(names, name);
-    if (name.ends_with(".gguf")) Add(names, WithoutFolders(name));
-    Add(names, Stem(name));
-  }
-  Add(names, settings.name);
-  return names;
-}
-
-std::vector<std::string> ListedModels(const BackendSettings& settings, const BackendFacts& facts) {
-  std::vector<std::string> names;
-  for (const std::string& name : settings.models) {
-    if (name != "*") Add(names, name);
-  }
-  for (const std::string& name : Told(settings, facts)) Add(names, Stem(name));
-  if (names.empty()) Add(names, settings.name);
-  return names;
-}
-
-std::optional<std::string> UpstreamModel(const BackendSettings& settings, const BackendFacts& facts,
-                                         const std::string& model) {
-  // A llama-server has one model and answers under whatever name it is asked.
-  if (!facts.identity.empty() || settings.started) return std::nullopt;
-  if (Contains(facts.models, model) || Contains(settings.models, model)) return std::nullopt;
-  if (!facts.models.empty()) return facts.models.front();
-  for (const std::string& name : settings.models) {
-    if (name != "*") return name;
-  }
-  return std::nullopt;
-}
-
-std::string WantedModel(const openai::GenerationRequest& request) {
-  return request.model == kAnyModel ? std::string() : request.model;
-}
 
 router::BackendSnapshot Describe(const BackendSettings& settings, const BackendFacts& facts,
                                  router::BackendId id) {

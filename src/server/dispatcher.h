@@ -43,9 +43,6 @@
 
 namespace parallax::server {
 
-// The model name that leaves the choice to the router, as an empty one does.
-inline constexpr std::string_view kAnyModel = "auto";
-
 struct BackendSettings {
   std::string name = {};
   router::BackendKind kind = router::BackendKind::kOpenAi;
@@ -69,20 +66,6 @@ struct BackendSettings {
 // What is configured counts before what the backend tells.
 int SlotsOf(const BackendSettings& settings, const BackendFacts& facts);
 std::int64_t ContextOf(const BackendSettings& settings, const BackendFacts& facts);
-// Its names: the configured ones, those it tells or its command says, for a llama-server's file
-// also its name without folders and without ".gguf", and the backend's own. None, which means any,
-// where one is "*", and for a URL that tells no name where none is configured.
-std::vector<std::string> ModelNames(const BackendSettings& settings, const BackendFacts& facts);
-// Those of them that people are shown: each model once.
-std::vector<std::string> ListedModels(const BackendSettings& settings, const BackendFacts& facts);
-// What the backend itself is asked for: nothing to change, or its own name where the request has
-// one that only the router knows.
-std::optional<std::string> UpstreamModel(const BackendSettings& settings, const BackendFacts& facts,
-                                         const std::string& model);
-
-// The model that a request asks the router for: "" for any.
-std::string WantedModel(const openai::GenerationRequest& request);
-
 // The backend as a decision sees it while it is ready and idle.
 router::BackendSnapshot Describe(const BackendSettings& settings, const BackendFacts& facts,
                                  router::BackendId id);

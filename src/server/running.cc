@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "server/dispatcher.h"
+#include "server/model_names.h"
 #include "server/openai/error.h"
 
 namespace parallax::server {

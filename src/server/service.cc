@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
+#include "server/model_names.h"
 #include "server/openai/error.h"
 #include "server/openai/json_text.h"
 #include "server/status_page.h"

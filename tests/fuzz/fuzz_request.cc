@@ -60,7 +60,7 @@ void AsRequest(Endpoint endpoint, const std::string& text) {
     members[key.get<std::string>()] = value;
   }
   Check(members == request->body);
-  Check(Depth(request->text) <= kMaxDepth);
+  Check(Measure(request->text).depth <= kMaxDepth);
 }
 
 void AsStream(Endpoint endpoint, std::string_view text) {

@@ -11,6 +11,7 @@
 #include <random>
 #include <vector>
 
+#include "router/prefix_index.h"
 #include "router/symbols.h"
 
 namespace parallax::router::mocks {
@@ -20,6 +21,23 @@ using Sequence = std::vector<Symbol>;
 inline size_t CommonLength(const Sequence& a, const Sequence& b) {
   return static_cast<size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first -
                              a.begin());
+}
+
+inline Sequence Joined(const Sequence& prompt, const Sequence& answer) {
+  Sequence all = prompt;
+  all.insert(all.end(), answer.begin(), answer.end());
+  return all;
+}
+
+// What a request that has ended tells the index; `all` begins with the prompt and outlives the report.
+inline CacheReport Report(const Sequence& all, size_t prompt, size_t predicted, size_t reused) {
+  CacheReport report;
+  report.symbols = all;
+  report.prompt_symbols = prompt;
+  report.prompt_tokens = static_cast<int64_t>(prompt);
+  report.predicted_tokens = static_cast<int64_t>(predicted);
+  report.reported_tokens = static_cast<int64_t>(reused);
+  return report;
 }
 
 class MockCache {
@@ -40,8 +58,7 @@ class BlockLru : public MockCache {
     while ((hit + 1) * kBlock < prompt.size() && Find(prompt, (hit + 1) * kBlock) != order_.end()) {
       ++hit;
     }
-    Sequence all = prompt;
-    all.insert(all.end(), answer.begin(), answer.end());
+    Sequence all = Joined(prompt, answer);
     for (size_t n = all.size() / kBlock; n > 0; --n) {
       const auto it = Find(all, n * kBlock);
       if (it != order_.end()) order_.erase(it);
@@ -84,8 +101,7 @@ class SequenceLru : public MockCache {
     }
     // A sequence that was only branched off stays, and has been used.
     if (best != kept_.end()) kept_.splice(kept_.begin(), kept_, best);
-    Sequence all = prompt;
-    all.insert(all.end(), answer.begin(), answer.end());
+    Sequence all = Joined(prompt, answer);
     kept_.remove_if([&](const Sequence& s) { return CommonLength(s, all) == s.size(); });
     kept_.push_front(std::move(all));
     size_t sum = 0;

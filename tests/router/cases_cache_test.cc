@@ -15,7 +15,9 @@ namespace {
 
 using mocks::BlockLru;
 using mocks::Conversations;
+using mocks::Joined;
 using mocks::MockCache;
+using mocks::Report;
 using mocks::Sequence;
 using mocks::SequenceLru;
 
@@ -42,13 +44,7 @@ Accuracy Follow(MockCache& mock, const Conversations::Options& options, int64_t 
         std::abs(static_cast<double>(predicted) - static_cast<double>(actual)) / size;
     (i < 200 ? result.first_200 : result.next_200) += miss / 200;
     result.reuse += static_cast<double>(actual) / size / 400;
-    Sequence all = prompt;
-    all.insert(all.end(), answer.begin(), answer.end());
-    index.Complete(0, {.symbols = all,
-                       .prompt_symbols = prompt.size(),
-                       .prompt_tokens = static_cast<int64_t>(prompt.size()),
-                       .predicted_tokens = static_cast<int64_t>(predicted),
-                       .reported_tokens = static_cast<int64_t>(actual)});
+    index.Complete(0, Report(Joined(prompt, answer), prompt.size(), predicted, actual));
   }
   result.capacity = index.Gauges(0).capacity_symbols;
   return result;

@@ -19,7 +19,9 @@ namespace {
 
 using mocks::CommonLength;
 using mocks::Conversations;
+using mocks::Joined;
 using mocks::MockCache;
+using mocks::Report;
 using mocks::Sequence;
 
 // get_available_slot and server_prompt_cache as llama-server's source has them, on plain vectors.
@@ -145,37 +147,18 @@ class PlainLlamaServer : public MockCache {
   int64_t clock_ = 0;
 };
 
-SlotCache::Rules Plain(size_t slots) {
-  SlotCache::Rules rules;
-  rules.slots = slots;
-  return rules;
-}
-SlotCache::Rules Host(size_t slots) {
-  SlotCache::Rules rules = Plain(slots);
-  rules.name = "slots, host cache";
-  rules.parks = true;
-  return rules;
-}
-SlotCache::Rules Idle(size_t slots) {
-  SlotCache::Rules rules = Host(slots);
-  rules.name = "slots, host cache with idle slots";
-  rules.parks_idle = true;
-  return rules;
-}
-SlotCache::Rules Unified(size_t slots) {
-  SlotCache::Rules rules = Idle(slots);
-  rules.name = "shared slots, host cache with idle slots";
-  rules.clears_idle = true;
-  return rules;
-}
-
 struct Setting {
   const char* name;
   SlotCache::Rules rules;
 };
-const Setting kSettings[] = {
-    {"defaults", Unified(4)},   {"np_2", Idle(2)},    {"np_4", Idle(4)},          {"np_1", Idle(1)},
-    {"kv_unified", Unified(3)}, {"no_idle", Host(4)}, {"no_cache_ram", Plain(4)},
+constexpr Setting kSettings[] = {
+    {"defaults", {.slots = 4, .parks = true, .parks_idle = true, .clears_idle = true}},
+    {"np_2", {.slots = 2, .parks = true, .parks_idle = true}},
+    {"np_4", {.slots = 4, .parks = true, .parks_idle = true}},
+    {"np_1", {.slots = 1, .parks = true, .parks_idle = true}},
+    {"kv_unified", {.slots = 3, .parks = true, .parks_idle = true, .clears_idle = true}},
+    {"no_idle", {.slots = 4, .parks = true}},
+    {"no_cache_ram", {.slots = 4}},
 };
 
 class LlamaSettings : public ::testing::Test {
@@ -189,13 +172,7 @@ class LlamaSettings : public ::testing::Test {
       const size_t predicted = index.Match(0, prompt).reusable;
       const size_t reused = server.Process(prompt, answer);
       if (predicted != reused) misses.push_back(i);
-      Sequence all = prompt;
-      all.insert(all.end(), answer.begin(), answer.end());
-      index.Complete(0, {.symbols = all,
-                         .prompt_symbols = prompt.size(),
-                         .prompt_tokens = static_cast<int64_t>(prompt.size()),
-                         .predicted_tokens = static_cast<int64_t>(predicted),
-                         .reported_tokens = static_cast<int64_t>(reused)});
+      index.Complete(0, Report(Joined(prompt, answer), prompt.size(), predicted, reused));
     }
     return misses;
   }
@@ -265,16 +242,12 @@ TEST_P(EachSetting, IsFollowedWithRequestsSideBySide) {
           continue;
         }
         server.Finish(done.id, done.answer);
-        index.Complete(0, {.run = done.id,
-                           .symbols = done.prompt,
-                           .prompt_symbols = done.prompt.size(),
-                           .prompt_tokens = static_cast<int64_t>(done.prompt.size()),
-                           .predicted_tokens = static_cast<int64_t>(done.predicted),
-                           .reported_tokens = static_cast<int64_t>(done.reused)});
-        Sequence all = done.prompt;
-        all.insert(all.end(), done.answer.begin(), done.answer.end());
-        index.Insert(0, all, done.prompt.size(), done.id);  // its answer's tokens come later
-        index.Abandon(0, done.id);                          // changes nothing any more
+        CacheReport report = Report(done.prompt, done.prompt.size(), done.predicted, done.reused);
+        report.run = done.id;
+        index.Complete(0, report);
+        // Its answer's tokens come later.
+        index.Insert(0, Joined(done.prompt, done.answer), done.prompt.size(), done.id);
+        index.Abandon(0, done.id);  // changes nothing any more
       }
     }
     if (GetParam().name == std::string("defaults") || GetParam().name == std::string("np_2")) {
@@ -342,8 +315,7 @@ TEST(SlotCache, SurvivesAnyOrderOfAnything) {
       const uint64_t run = random() % 12;
       if (texts.empty() || random() % 2 == 0) texts.push_back(traffic.Next());
       const auto& [prompt, answer] = texts[random() % texts.size()];
-      Sequence all = prompt;
-      all.insert(all.end(), answer.begin(), answer.end());
+      const Sequence all = Joined(prompt, answer);
       switch (random() % 6) {
         case 0:
         case 1:
@@ -387,13 +359,7 @@ TEST(SlotCache, SurvivesEvictionByTheByteCap) {
     const size_t reused = server.Process(prompt, answer);
     ASSERT_LE(predicted, prompt.size() - 1);
     hits += predicted > 0 && predicted == reused;
-    Sequence all = prompt;
-    all.insert(all.end(), answer.begin(), answer.end());
-    index.Complete(0, {.symbols = all,
-                       .prompt_symbols = prompt.size(),
-                       .prompt_tokens = static_cast<int64_t>(prompt.size()),
-                       .predicted_tokens = static_cast<int64_t>(predicted),
-                       .reported_tokens = static_cast<int64_t>(reused)});
+    index.Complete(0, Report(Joined(prompt, answer), prompt.size(), predicted, reused));
     ASSERT_LE(index.bytes(), 40 << 10);
   }
   EXPECT_GT(hits, 100U);

@@ -1,5 +1,5 @@
 // Which names a backend answers to, which are shown, and what it is itself asked for.
-#include <algorithm>
+#include "server/model_names.h"
 
 #include "tests/server/rig.h"
 

@@ -1,5 +1,4 @@
-// LlamaTokenizer: token ids from a llama-server's /tokenize, of which it is asked as little as
-//                 possible.
+// LlamaTokenizer: token ids from a llama-server's /tokenize, which is asked for as few as possible.
 //
 // Role:       part of the llama-server backend, which gives it the way to ask.
 // Ownership:  whoever owns it drops the questions under way before it goes.
@@ -33,8 +32,7 @@ class LlamaTokenizer {
   // A prompt with its special tokens, remembered by the messages it consists of.
   void TokenizePrompt(std::string text, Backend::TokensCallback callback);
   // Another model may answer: what is remembered may be another's. `special` are special tokens of
-  //                           the
-  // model, as far as it tells them.
+  // the model, as far as it tells them.
   void Reset(std::vector<std::string> special);
 
   struct Counts {

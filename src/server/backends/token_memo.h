@@ -1,5 +1,4 @@
-// TokenMemo: tokens of prompts' beginnings, so that a conversation's next turn tokenizes only its
-//            end.
+// TokenMemo: tokens of prompts' beginnings, so that a next turn tokenizes only its end.
 //
 // Role:       between a backend and its tokenizer. Pure: it is told texts and tokens, it asks
 //             nobody.

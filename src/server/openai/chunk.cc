@@ -84,7 +84,7 @@ ChunkFacts ReadChunk(Endpoint endpoint, std::string_view data, json* parsed) {
     return facts;
   }
   // What is copied and printed again goes by recursion: a backend may not choose how deep.
-  if (Depth(data) > kMaxDepth) return facts;
+  if (Measure(data).depth > kMaxDepth) return facts;
   json chunk = json::parse(data, nullptr, /*allow_exceptions=*/false);
   if (!chunk.is_object()) return facts;
   facts.is_json = true;

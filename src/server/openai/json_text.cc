@@ -56,34 +56,21 @@ bool Is(const Member& member, std::string_view key) {
 
 }  // namespace
 
-std::size_t Depth(std::string_view text) {
+Extent Measure(std::string_view text) {
+  Extent extent;
   std::size_t depth = 0;
-  std::size_t deepest = 0;
   for (std::size_t i = 0; i < text.size();) {
     const char c = text[i];
     if (c == '"') {
       i = SkipString(text, i);
       continue;
     }
-    if (c == '{' || c == '[') deepest = std::max(deepest, ++depth);
+    if (c == '{' || c == '[') extent.depth = std::max(extent.depth, ++depth);
     if ((c == '}' || c == ']') && depth > 0) --depth;
+    if (c == ',' || c == '{' || c == '[') ++extent.values;
     ++i;
   }
-  return deepest;
-}
-
-std::size_t Values(std::string_view text) {
-  std::size_t values = 1;
-  for (std::size_t i = 0; i < text.size();) {
-    const char c = text[i];
-    if (c == '"') {
-      i = SkipString(text, i);
-      continue;
-    }
-    if (c == ',' || c == '{' || c == '[') ++values;
-    ++i;
-  }
-  return values;
+  return extent;
 }
 
 std::vector<Member> Members(std::string_view object) {

@@ -19,11 +19,14 @@ struct Member {
   std::string_view value;  // as written, without the space around it
 };
 
-// The deepest nesting of `text`: 1 for {} or []. Counts brackets outside strings; for text that is
-// not JSON the number means nothing, but it is found in one pass and never by recursion.
-std::size_t Depth(std::string_view text);
-// At least as many as the values in `text`, at most one more for each bracket; as cheap and safe.
-std::size_t Values(std::string_view text);
+// How deep `text` nests (1 for {} or []), and how many values it has: at least so many, at most one
+// more for each bracket. Counts brackets and commas outside strings; for text that is not JSON the
+// numbers mean nothing, but they are found in one pass and never by recursion.
+struct Extent {
+  std::size_t depth = 0;
+  std::size_t values = 1;
+};
+Extent Measure(std::string_view text);
 
 // The members of the outermost object, in order. `object` must be valid JSON and an object.
 std::vector<Member> Members(std::string_view object);

@@ -103,11 +103,12 @@ Result<GenerationRequest> ParseRequest(std::optional<Endpoint> endpoint, std::st
   if (text.starts_with(kByteOrderMark) || text.find('\0') != std::string::npos) {
     return MakeError(ErrorCode::kInvalidArgument, "the body is not JSON");
   }
-  if (Depth(text) > kMaxDepth) {
+  const Extent extent = Measure(text);
+  if (extent.depth > kMaxDepth) {
     return MakeError(ErrorCode::kInvalidArgument, "the body nests deeper than {} levels",
                      kMaxDepth);
   }
-  if (Values(text) > kMaxValues) {
+  if (extent.values > kMaxValues) {
     return MakeError(ErrorCode::kInvalidArgument, "the body has more than {} values", kMaxValues);
   }
   request.body = json::parse(text, nullptr, /*allow_exceptions=*/false);

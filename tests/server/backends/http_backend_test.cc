@@ -97,6 +97,21 @@ struct Fake : World {
     return backend->Start({openai::Endpoint::kChat, R"({"stream":true})", "d1-1", "d0, d1"},
                           &calls);
   }
+  // The stream, one byte after another, arrives as it is and as these events.
+  void Streams(const std::string& stream, const std::vector<std::string>& events) {
+    handlers[std::string(openai::PathOf(openai::Endpoint::kChat))] = [&](const http::Request&,
+                                                                         http::Responder& r) {
+      r.Begin(200, {{"Content-Type", "text/event-stream; charset=utf-8"}});
+      for (const char c : stream) r.Write({&c, 1});
+      r.End();
+    };
+    Calls calls;
+    Generate(calls);
+    ASSERT_TRUE(Until([&] { return calls.ends > 0; }));
+    EXPECT_EQ(calls.end.kind, CallEnd::Kind::kComplete);
+    EXPECT_EQ(calls.raw, stream);
+    EXPECT_EQ(calls.data, events);
+  }
   std::map<std::string, Handler> handlers;
   std::vector<http::Request> seen;
   std::vector<std::shared_ptr<http::Responder>> held;
@@ -212,17 +227,7 @@ TEST(HttpBackend, CountsTokens) {
 TEST(HttpBackend, Streams) {
   Fake f;
   const std::string stream = "data: {\"a\":1}\n\n: ping\n\ndata: [DONE]\n\n";
-  f.handlers[kGenerate] = [&](const http::Request&, http::Responder& r) {
-    r.Begin(200, {{"Content-Type", "text/event-stream; charset=utf-8"}});
-    for (const char c : stream) r.Write({&c, 1});
-    r.End();
-  };
-  Calls calls;
-  f.Generate(calls);
-  ASSERT_TRUE(f.Until([&] { return calls.ends > 0; }));
-  EXPECT_EQ(calls.end.kind, CallEnd::Kind::kComplete);
-  EXPECT_EQ(calls.raw, stream);
-  EXPECT_EQ(calls.data, (std::vector<std::string>{"{\"a\":1}", "", "[DONE]"}));
+  f.Streams(stream, {"{\"a\":1}", "", "[DONE]"});
   EXPECT_EQ(f.seen[0].body, R"({"stream":true})");
   EXPECT_EQ(http::FindHeader(f.seen[0].headers, "x-request-id"), "d1-1");
   EXPECT_EQ(http::FindHeader(f.seen[0].headers, "x-parallax-via"), "d0, d1");
@@ -236,17 +241,7 @@ TEST(HttpBackend, StreamsWhateverTheirLinesEndWith) {
     const std::string stream = "data: {\"a\":1}" + end + end + ": ping" + end + end + "event: x" +
                                end + "data: b" + end + "data: c" + end + end + "data: [DONE]" +
                                end + end;
-    f.handlers[kGenerate] = [&](const http::Request&, http::Responder& r) {
-      r.Begin(200, {{"Content-Type", "text/event-stream"}});
-      for (const char c : stream) r.Write({&c, 1});
-      r.End();
-    };
-    Calls calls;
-    f.Generate(calls);
-    ASSERT_TRUE(f.Until([&] { return calls.ends > 0; }));
-    EXPECT_EQ(calls.end.kind, CallEnd::Kind::kComplete);
-    EXPECT_EQ(calls.raw, stream);
-    EXPECT_EQ(calls.data, (std::vector<std::string>{"{\"a\":1}", "", "b\nc", "[DONE]"}));
+    f.Streams(stream, {"{\"a\":1}", "", "b\nc", "[DONE]"});
   }
 }
 

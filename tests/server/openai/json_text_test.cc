@@ -14,13 +14,13 @@ namespace {
 using nlohmann::ordered_json;
 
 TEST(JsonText, Depth) {
-  EXPECT_EQ(Depth("1"), 0U);
-  EXPECT_EQ(Depth("[]"), 1U);
-  EXPECT_EQ(Depth(R"({"a":[{"b":"[[[["}]})"), 3U);
-  EXPECT_EQ(Depth(R"(["\"[[[", [[]]])"), 3U);
-  EXPECT_EQ(Depth("]]]["), 1U);
-  EXPECT_EQ(Depth(std::string(1'000'000, '[')), 1'000'000U);
-  EXPECT_EQ(Depth("\"["), 0U);
+  EXPECT_EQ(Measure("1").depth, 0U);
+  EXPECT_EQ(Measure("[]").depth, 1U);
+  EXPECT_EQ(Measure(R"({"a":[{"b":"[[[["}]})").depth, 3U);
+  EXPECT_EQ(Measure(R"(["\"[[[", [[]]])").depth, 3U);
+  EXPECT_EQ(Measure("]]][").depth, 1U);
+  EXPECT_EQ(Measure(std::string(1'000'000, '[')).depth, 1'000'000U);
+  EXPECT_EQ(Measure("\"[").depth, 0U);
 }
 
 TEST(JsonText, MembersAreAsWritten) {
@@ -110,7 +110,7 @@ TEST(JsonText, AgreesWithAParser) {
     expected["stream"] = ordered_json::parse(replacement);
     // Compared without order: a new member stands in front.
     ASSERT_EQ(nlohmann::json::parse(changed), nlohmann::json(expected)) << text;
-    ASSERT_EQ(Depth(text) > 0, true);
+    ASSERT_EQ(Measure(text).depth > 0, true);
   }
 }
 
