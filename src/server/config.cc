@@ -112,6 +112,11 @@ Result<void> ReadServer(Table table, Config& config) {
   table.ReadNumber("load_limit_s", config.dispatcher.load_limit_ms, 1, 86'400, 1000);
   table.ReadNumber("drain_s", config.drain_ms, 0, 86'400, 1000);
   table.ReadInteger("body_bytes", config.limits.body_bytes, 1 << 10, 4 * kGiB);
+  // By default room for some of the largest requests at once.
+  const std::int64_t least = static_cast<std::int64_t>(config.limits.body_bytes);
+  config.limits.all_body_bytes =
+      std::max(config.limits.all_body_bytes, 4 * config.limits.body_bytes);
+  table.ReadInteger("all_body_bytes", config.limits.all_body_bytes, least, std::int64_t{1} << 40);
   table.ReadInteger("header_bytes", config.limits.header_bytes, 1 << 10, 1 << 20);
   table.ReadInteger("connections", config.limits.connections, 1, 1 << 20);
   table.ReadNumber("header_s", config.limits.header_ms, 0.1, 3600, 1000);

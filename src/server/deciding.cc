@@ -134,7 +134,7 @@ void Dispatcher::Counted(Job& job) {
   std::erase(awaiting_answers_, job.id);
   loop_.CancelTimer(std::exchange(job.timer, 0));
   job.counted_ms = loop_.NowMs();
-  metrics_.count_ms.Add(job.counted_ms - job.arrived_ms);
+  metrics_.count_seconds.Add((job.counted_ms - job.arrived_ms) / 1000);
   Decide(job);
 }
 
@@ -247,7 +247,7 @@ void Dispatcher::Decide(Job& job) {
   }
   const double before = loop_.NowMs();
   job.decision = router::Decide(request, snapshot, index_, models_, options_.policy, ties_);
-  metrics_.decide_us.Add((loop_.NowMs() - before) * 1000);
+  metrics_.decide_seconds.Add((loop_.NowMs() - before) / 1000);
   ++metrics_.decisions[std::string(router::Name(job.decision.status))];
   job.answer.SetHeaders(DecisionHeaders(job.decision));
   if (job.decision.status != router::DecisionStatus::kRouted || !job.decision.chosen) {

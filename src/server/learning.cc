@@ -78,7 +78,7 @@ void Dispatcher::LearnLatency(const Job& job, BackendState& backend) {
       report.cached_tokens >= 0 ? report.cached_tokens : job.predicted_reuse;
   seen.workload = router::MakeWorkload(report.prompt_tokens, report.completion_tokens, reused);
   const double predicted = router::Predict(backend.fit->model(), seen.workload).total_ms;
-  metrics_.prediction_error_pct.Add(std::abs(predicted - total) / total * 100);
+  metrics_.prediction_error_ratio.Add(std::abs(predicted - total) / total);
   seen.total_ms = total;
   if (report.prefill_ms >= 0 && report.decode_ms >= 0) {
     seen.prefill_ms = report.prefill_ms;

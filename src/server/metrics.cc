@@ -5,8 +5,8 @@
 namespace parallax::server {
 
 void Histogram::Add(double value) {
-  const auto at = std::lower_bound(kBounds.begin(), kBounds.end(), value);
-  ++counts[static_cast<std::size_t>(at - kBounds.begin())];
+  const auto at = std::lower_bound(bounds.begin(), bounds.end(), value);
+  ++counts[static_cast<std::size_t>(at - bounds.begin())];
   sum += value;
   ++count;
 }

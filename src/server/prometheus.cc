@@ -24,10 +24,10 @@ class Writer {
   void Distribution(std::string_view name, std::string_view help, const Histogram& histogram) {
     Head(name, "histogram", help);
     std::uint64_t below = 0;
-    for (std::size_t i = 0; i < Histogram::kBounds.size(); ++i) {
+    for (std::size_t i = 0; i < histogram.bounds.size(); ++i) {
       below += histogram.counts[i];
       text_ +=
-          fmt::format("parallax_{}_bucket{{le=\"{}\"}} {}\n", name, Histogram::kBounds[i], below);
+          fmt::format("parallax_{}_bucket{{le=\"{}\"}} {}\n", name, histogram.bounds[i], below);
     }
     text_ += fmt::format(
         "parallax_{0}_bucket{{le=\"+Inf\"}} {1}\nparallax_{0}_sum {2}\n"
@@ -71,14 +71,14 @@ std::string PrometheusText(const Dispatcher& dispatcher, const http::ServerCount
   out.Single("prefix_index_entries", "gauge", "Sequences in the prefix index.",
              dispatcher.index().entries());
   out.Single("jobs", "gauge", "Requests under way, waiting ones included.", dispatcher.jobs());
-  out.Distribution("decide_us", "Time of a decision in microseconds.", metrics.decide_us);
-  out.Distribution("count_ms", "Wait for token counts in milliseconds.", metrics.count_ms);
-  out.Distribution("queue_ms", "Wait from decision to dispatch in milliseconds.", metrics.queue_ms);
-  out.Distribution("ttft_ms", "Time to first token in milliseconds.", metrics.ttft_ms);
-  out.Distribution("total_ms", "Time of a whole answer in milliseconds.", metrics.total_ms);
-  out.Distribution("prediction_error_pct",
-                   "Relative error of the latency predicted for the tokens that came, in percent.",
-                   metrics.prediction_error_pct);
+  out.Distribution("decide_seconds", "Time of a decision.", metrics.decide_seconds);
+  out.Distribution("count_seconds", "Wait for token counts.", metrics.count_seconds);
+  out.Distribution("queue_seconds", "Wait from decision to dispatch.", metrics.queue_seconds);
+  out.Distribution("ttft_seconds", "Time to first token.", metrics.ttft_seconds);
+  out.Distribution("total_seconds", "Time of a whole answer.", metrics.total_seconds);
+  out.Distribution("prediction_error_ratio",
+                   "Relative error of the latency predicted for the tokens that came.",
+                   metrics.prediction_error_ratio);
 
   struct Family {
     std::string_view name, type, help;

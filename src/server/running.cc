@@ -116,7 +116,7 @@ void Dispatcher::Send(BackendState& backend, Job& job) {
   ++backend.sent;
   backend.last_used_ms = now;
   backend.breaker.OnDispatch(now);
-  metrics_.queue_ms.Add(now - job.counted_ms);
+  metrics_.queue_seconds.Add((now - job.counted_ms) / 1000);
   const bool ask_usage = !job.request.stream || backend.backend->wants_usage_option();
   job.answer.StripUsage(ask_usage && !job.request.include_usage);
   Call call;
@@ -151,7 +151,7 @@ void Dispatcher::OnEvent(Job& job, std::string_view raw, std::string_view data) 
   if (facts.has_delta) {
     if (job.first_delta_ms == 0) {
       job.first_delta_ms = now;
-      metrics_.ttft_ms.Add(now - job.arrived_ms);
+      metrics_.ttft_seconds.Add((now - job.arrived_ms) / 1000);
     }
     ++job.deltas;
     if (job.text.size() + facts.text.size() <= kTextBytes) {
@@ -298,7 +298,7 @@ void Dispatcher::OnEnd(Job& job, const CallEnd& end) {
   backend.breaker.OnOutcome(BackendOutcome::kSuccess, loop_.NowMs());
   ++backend.completed;
   ++metrics_.answers[200];
-  metrics_.total_ms.Add(loop_.NowMs() - job.arrived_ms);
+  metrics_.total_seconds.Add((loop_.NowMs() - job.arrived_ms) / 1000);
   Release(job, false);
   if (end.kind == CallEnd::Kind::kAnswer) {
     job.answer.Whole(end.text);

@@ -122,7 +122,7 @@ void Service::Handle(http::Request request, std::shared_ptr<http::Responder> res
   if (path == "/metrics") {
     return send({200,
                  {{"Content-Type", "text/plain; version=0.0.4; charset=utf-8"}},
-                 PrometheusText(dispatcher_, server_ ? &server_->counters() : nullptr)});
+                 PrometheusText(dispatcher_, server_ ? &server_->counts() : nullptr)});
   }
   if (path == "/status.json") {
     return send({200,

@@ -84,6 +84,7 @@ command = ["llama-server", "-m", "x.gguf"]
   EXPECT_EQ(c.dispatcher.max_wait_ms, 7000);
   EXPECT_EQ(c.drain_ms, 2500);
   EXPECT_EQ(c.limits.body_bytes, 4096U);
+  EXPECT_EQ(c.limits.all_body_bytes, 256U << 20);
   EXPECT_EQ(c.limits.header_bytes, 2048U);
   EXPECT_EQ(c.limits.connections, 10U);
   EXPECT_EQ(c.limits.header_ms, 1000);
@@ -147,13 +148,15 @@ TEST(ParseConfig, TheKindNeedNotBeSaid) {
 TEST(ParseConfig, ErrorsNameKeyAndLine) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"[server]\nlisten = 5", "p.toml:2: server.listen must be a string"},
-      {"[server]\nport = 5", "p.toml:2: unknown key server.port; there are api_key"},
+      {"[server]\nport = 5", "p.toml:2: unknown key server.port; there are all_body_bytes"},
       {"\n[server]\n\nmax_loaded = -1", "p.toml:4: server.max_loaded must be an integer from 0"},
       {"[server]\nmax_loaded = 1.5", "p.toml:2: server.max_loaded"},
       {"[server]\ndrain_s = \"1\"", "p.toml:2: server.drain_s must be a number"},
       {"[server]\ndrain_s = nan", "p.toml:2: server.drain_s"},
       {"[server]\ndrain_s = inf", "p.toml:2: server.drain_s"},
       {"[server]\nbody_bytes = 10", "p.toml:2: server.body_bytes must be an integer from 1024"},
+      {"[server]\nbody_bytes = 5000\nall_body_bytes = 4999",
+       "p.toml:3: server.all_body_bytes must be an integer from 5000"},
       {"[routing]\nobjective = \"speed\"", "routing.objective must be \"total\" or \"ttft\""},
       {"[routing]\nmax_tries = 0", "p.toml:2: routing.max_tries"},
       {"[[backend]]\nname = \"a\"\nsingle_flight = 1",

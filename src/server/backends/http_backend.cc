@@ -188,6 +188,7 @@ class HttpBackend final : public Backend {
     request.connect_ms = wait_ms;
     request.first_byte_ms = wait_ms;
     request.between_ms = wait_ms;
+    request.whole_ms = 2 * wait_ms;
     questions_.Fetch(std::move(request), std::move(callback));
   }
 

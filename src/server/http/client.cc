@@ -98,6 +98,7 @@ struct Exchange {
   std::unique_ptr<tcp::socket> socket;
   std::unique_ptr<asio::steady_timer> wake;
   TimerId timer = 0;
+  double since_ms = 0;
   bool timed_out = false;
   bool any_byte = false;  // of the answer has come
   bool paused = false;
@@ -116,6 +117,7 @@ class ClientImpl final : public Client {
     auto exchange = std::make_shared<Exchange>();
     exchange->client = this;
     exchange->id = ++last_id_;
+    exchange->since_ms = loop_.NowMs();
     exchange->sink = sink;
     exchange->head =
         fmt::format("{} {}{} HTTP/1.1\r\nHost: {}\r\n", request.method, origin_.base_path,
@@ -350,6 +352,13 @@ asio::awaitable<bool> ClientImpl::Try(std::shared_ptr<Exchange> exchange, bool k
       co_return false;
     }
     exchange->any_byte = true;
+    const double whole_ms = exchange->limits.whole_ms;
+    if (whole_ms > 0 && client->loop_.NowMs() - exchange->since_ms > whole_ms) {
+      client->Fail(
+          *exchange, FetchError::kTimeout,
+          fmt::format("{} did not end its answer in {:.0f} ms", client->Place(), whole_ms));
+      co_return false;
+    }
     in.commit(n);
     client->Arm(*exchange, exchange->limits.between_ms);
     while (in.size() > 0 && !answer->is_done()) {

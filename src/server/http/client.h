@@ -59,6 +59,7 @@ struct FetchRequest {
   double connect_ms = 2'000;
   double first_byte_ms = 0;  // 0: waits for ever
   double between_ms = 0;     // longest silence inside the body; 0: any
+  double whole_ms = 0;       // from Fetch to the last byte; 0: any. Looked at when bytes come.
 };
 
 using FetchId = std::uint64_t;

@@ -30,11 +30,13 @@ namespace parallax::server::http {
 struct Limits {
   std::size_t header_bytes = 32 << 10;
   std::size_t body_bytes = 64 << 20;  // images travel in bodies
-  std::size_t connections = 1024;     // one more is answered 503 and closed
-  double header_ms = 10'000;          // from the first byte of a request to its last header
-  double body_ms = 60'000;            // from the last header to the last byte of the body
-  double idle_ms = 75'000;            // between two requests
-  double write_ms = 30'000;           // without the client taking a byte of what is ready
+  // Of all requests that are being read or answered, together; one more byte is answered 503.
+  std::size_t all_body_bytes = 256 << 20;
+  std::size_t connections = 1024;  // one more is answered 503 and closed
+  double header_ms = 10'000;       // from the first byte of a request to its last header
+  double body_ms = 60'000;         // from the last header to the last byte of the body
+  double idle_ms = 75'000;         // between two requests
+  double write_ms = 30'000;        // without the client taking a byte of what is ready
 };
 
 // The answer to one request. Exactly one of Send, or Begin ... End, or Abort. No callback is called
@@ -80,7 +82,7 @@ class Server {
   virtual ~Server() = default;
   // The bound address, "127.0.0.1:8080": tells the port where 0 was asked for.
   virtual std::string address() const = 0;
-  virtual const ServerCounters& counters() const = 0;
+  virtual const ServerCounters& counts() const = 0;
   // Takes no new connection and no new request; `drained` is called when the last answer is out.
   virtual void Drain(std::function<void()> drained) = 0;
   // Cuts every connection.

@@ -288,6 +288,25 @@ TEST(HttpClient, WaitsOnlySoLong) {
   }
 }
 
+// A byte now and then keeps a silence short, but not the whole answer.
+TEST(HttpClient, TricklesOnlySoLong) {
+  for (const std::string head : {"", "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"}) {
+    Web web;
+    Sink sink;
+    FetchRequest request;
+    request.first_byte_ms = 10'000;
+    request.between_ms = 10'000;
+    request.whole_ms = 200;
+    web.client->Fetch(std::move(request), &sink);
+    Peer peer = web.Serve(head);
+    ASSERT_TRUE(web.Until([&] {
+      peer.Send("H");
+      return sink.ends > 0;
+    }));
+    EXPECT_EQ(sink.error, "timeout");
+  }
+}
+
 // A chunk's head, and what follows the last chunk, without end.
 TEST(HttpClient, HeadsInsideABodyAreBounded) {
   for (const std::string begin : {"1;x=", "1\r\na\r\n0\r\nT: "}) {

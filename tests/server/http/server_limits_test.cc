@@ -54,7 +54,7 @@ TEST(HttpServerLimits, Limits) {
   refused(post + "Content-Length: 99999999999999\r\n\r\n", "413");
   refused(post + "Transfer-Encoding: chunked\r\n\r\n3e9\r\n" + std::string(1001, 'x'), "413");
   refused(post + "Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n", "413");
-  EXPECT_EQ(site.server->counters().malformed, 8U);
+  EXPECT_EQ(site.server->counts().malformed, 8U);
   // What is neither head nor body: a chunk's extension, and the lines behind the last chunk.
   const std::string chunked = post + "Transfer-Encoding: chunked\r\n\r\n";
   refused(chunked + "1;x=" + std::string(5000, 'y'), "431");
@@ -66,6 +66,34 @@ TEST(HttpServerLimits, Limits) {
   Peer fits = site.Connect();
   fits.Send(Post(std::string(1000, 'y')));
   EXPECT_TRUE(site.WaitFor(fits, "POST yyy"));
+}
+
+// Bodies are held until their requests are answered: all of them together have a limit.
+TEST(HttpServerLimits, AllBodies) {
+  Site site(http::Limits{.body_bytes = 1000, .all_body_bytes = 1500});
+  const auto post = [](std::size_t bytes) {
+    return "POST /hold HTTP/1.1\r\nContent-Length: " + std::to_string(bytes) + "\r\n\r\n" +
+           std::string(bytes, 'x');
+  };
+  Peer first = site.Connect(), second = site.Connect(), third = site.Connect();
+  first.Send(post(900));
+  auto& held = site.WaitHeld(1);
+  second.Send(post(600));
+  site.WaitHeld(2);
+  third.Send(post(1));
+  ASSERT_TRUE(site.WaitEnd(third));
+  EXPECT_TRUE(third.Has("HTTP/1.1 503 ")) << third.Read();
+  // The answered one, though its connection stays, and the refused one count no more; nor does one
+  // whose client left.
+  held.responder->Send({200, {}, "done"});
+  ASSERT_TRUE(site.WaitFor(first, "done"));
+  first.Send(post(900));
+  site.WaitHeld(3);
+  { Peer gone = std::move(second); }
+  ASSERT_TRUE(site.Until([&] { return site.held[1]->closed; }));
+  Peer fourth = site.Connect();
+  fourth.Send(post(600));
+  EXPECT_EQ(site.WaitHeld(4).request.body.size(), 600U);
 }
 
 TEST(HttpServerLimits, Malformed) {
@@ -93,7 +121,7 @@ TEST(HttpServerLimits, Malformed) {
     EXPECT_TRUE(peer.Has("HTTP/1.1 400 ")) << request << "\n" << peer.Read();
     EXPECT_FALSE(peer.Has("200 OK")) << request;
   }
-  EXPECT_EQ(site.server->counters().malformed, requests.size());
+  EXPECT_EQ(site.server->counts().malformed, requests.size());
 }
 
 // A slow head and a slow body are given up with 408; an idle connection just ends.
@@ -112,8 +140,8 @@ TEST(HttpServerLimits, SlowClients) {
   EXPECT_TRUE(body.Has("HTTP/1.1 408 "));
   EXPECT_EQ(idle.Read(), "");
   EXPECT_TRUE(kept.Has("POST x"));
-  EXPECT_EQ(site.server->counters().timed_out, 2U);
-  EXPECT_TRUE(site.Until([&] { return site.server->counters().open == 0; }));
+  EXPECT_EQ(site.server->counts().timed_out, 2U);
+  EXPECT_TRUE(site.Until([&] { return site.server->counts().open == 0; }));
   // An answer that takes longer than all of these is waited for.
   Peer waits = site.Connect();
   waits.Send("GET /hold HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -133,10 +161,10 @@ TEST(HttpServerLimits, TooManyConnections) {
   Peer c = site.Connect();
   ASSERT_TRUE(site.WaitEnd(c));
   EXPECT_TRUE(c.Has("HTTP/1.1 503 "));
-  EXPECT_EQ(site.server->counters().refused, 1U);
+  EXPECT_EQ(site.server->counts().refused, 1U);
   c.Close();
   a.Close();
-  ASSERT_TRUE(site.Until([&] { return site.server->counters().open == 1; }));
+  ASSERT_TRUE(site.Until([&] { return site.server->counts().open == 1; }));
   Peer d = site.Connect();
   d.Send(Post("d"));
   EXPECT_TRUE(site.WaitFor(d, "POST d"));
@@ -174,7 +202,7 @@ TEST(HttpServerLimits, AClientThatNeverReads) {
   held.responder->Begin(200, {});
   held.responder->Write(std::string(32 << 20, 'x'));
   EXPECT_TRUE(site.Until([&] { return held.closed; }));
-  EXPECT_EQ(site.server->counters().timed_out, 1U);
+  EXPECT_EQ(site.server->counts().timed_out, 1U);
 }
 
 // Random bytes and cut requests: others are served on.

@@ -31,7 +31,7 @@ TEST(HttpServer, KeepAliveAndPipelining) {
   ASSERT_TRUE(site.WaitEnd(peer));
   EXPECT_FALSE(peer.Has("never"));
   EXPECT_FALSE(peer.reset());
-  EXPECT_EQ(site.server->counters().accepted, 1U);
+  EXPECT_EQ(site.server->counts().accepted, 1U);
 }
 
 // A later request waits for the answer of the one before; answers do not mix.
@@ -79,6 +79,25 @@ TEST(HttpServer, ChunkedRequests) {
       Post("after"));
   ASSERT_TRUE(site.WaitFor(peer, "POST after"));
   EXPECT_TRUE(peer.Has("POST abc0123456789abcdef"));
+}
+
+// What follows a body adds nothing to the head: a key, a length or a host there would come too late.
+TEST(HttpServer, TrailersAreDropped) {
+  Site site;
+  for (const bool at_once : {true, false}) {
+    Peer peer = site.Connect();
+    const std::string head = "POST /hold HTTP/1.1\r\nA: b\r\nTransfer-Encoding: chunked\r\n\r\n";
+    const std::string body = "1\r\nx\r\n0\r\nAuthorization: Bearer k\r\nC: d\r\n\r\n";
+    const std::size_t before = site.held.size();
+    if (at_once) {
+      peer.Send(head + body);
+    } else {
+      for (const char c : head + body) peer.Send(std::string(1, c));
+    }
+    const auto& held = site.WaitHeld(before + 1);
+    EXPECT_EQ(held.request.body, "x");
+    EXPECT_EQ(held.request.headers, (http::Headers{{"A", "b"}, {"Transfer-Encoding", "chunked"}}));
+  }
 }
 
 TEST(HttpServer, Http10) {
@@ -148,7 +167,7 @@ TEST(HttpServer, AClientThatLeavesIsNoticed) {
       held.responder->End();
     }
   }
-  EXPECT_TRUE(site.Until([&] { return site.server->counters().open == 0; }));
+  EXPECT_TRUE(site.Until([&] { return site.server->counts().open == 0; }));
 }
 
 // A client that asks and closes its side at once still gets what is answered at once.
