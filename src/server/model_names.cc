@@ -70,7 +70,13 @@ std::vector<std::string> ListedModels(const BackendSettings& settings, const Bac
   for (const std::string& name : settings.models) {
     if (name != "*") names.Add(name);
   }
-  for (const std::string& name : Told(settings, facts)) names.Add(Stem(name));
+  // A file of weights is a name for want of a better one: an alias says the same model.
+  const std::vector<std::string> told = Told(settings, facts);
+  const auto is_file = [](std::string_view name) { return name.ends_with(".gguf"); };
+  const bool only_files = std::all_of(told.begin(), told.end(), is_file);
+  for (const std::string& name : told) {
+    if (only_files || !is_file(name)) names.Add(Stem(name));
+  }
   std::vector<std::string> listed = names.Take();
   if (listed.empty()) listed.push_back(settings.name);
   return listed;

@@ -6,7 +6,6 @@ tools/llama_server.py with the wanted options and, where PARALLAX names the prog
 in front of it. Without PARALLAX the same tests go to the llama-server itself.
 
 What a test means for the router:
-- /chat/completions and /models are asked for under /v1, where the router has them.
 - /completion and /completions are llama-server's own protocol. They are sent as /v1/completions with
   "verbose", whose answer holds llama-server's fields beside OpenAI's; those are handed to the test.
 - /tokenize, /slots and the like only prepare or look: they go to the llama-server itself.
@@ -34,19 +33,20 @@ MODEL = os.environ.get("MODEL", "")
 REPORT = os.environ.get("REPORT", "")
 START_S = 60
 
-OPENAI = {"/chat/completions": "/v1/chat/completions", "/models": "/v1/models"}
 NATIVE = ("/completion", "/completions")
-OFFERED = ("/v1/chat/completions", "/v1/completions", "/v1/models", "/health", "/v1/health", "/")
+OFFERED = ("/v1/chat/completions", "/chat/completions", "/v1/completions", "/v1/models", "/models",
+           "/health", "/v1/health", "/")
 BACKENDS = ("/tokenize", "/detokenize", "/slots", "/props", "/apply-template", "/metrics")
-# What the router does otherwise on purpose: the start of a test's name, why it is not run.
+# What the router does otherwise on purpose: a test's name, its cases' first words too where only some
+# are meant, and why it is not run.
 BY_DESIGN = {
     "test_basic.py::test_server_models": "the router's list of models has \"auto\" as well",
     "test_basic.py::test_server_model_aliases_and_tags": "the router's list of models has ids only",
     "test_basic.py::test_no_ui": "the page at / is the router's own",
     "test_completion.py::test_completion[Write": "a stream's debug object, which the router gets, has "
                                                  "no tokens",
-    "test_security.py::test_correct_api_key_anthropic_header": "X-Api-Key is Anthropic's protocol",
-    "test_security.py::test_cors_options": "the router tells no browser that other origins may ask it",
+    "test_security.py::test_cors_options": "the router lets pages of configured origins ask, not of any",
+    "test_sleep.py::test_server_sleep": "the router's list of models has \"auto\" as well",
 }
 
 # Options of ServerProcess: how tools/llama_server.py takes them.
@@ -192,11 +192,11 @@ def route(server, path, data, host):
         asked += 1
         body = {"ignore_eos": True, "verbose": True} | (data or {})
         return "/v1/completions", body, server.server_port, True
-    if plain in OPENAI or plain in OFFERED:
+    if plain in OFFERED:
         asked += 1
         if plain == "/v1/completions":
             data = {"ignore_eos": True} | (data or {})
-        return OPENAI.get(plain, plain) + path[len(plain):], data, server.server_port, False
+        return path, data, server.server_port, False
     if plain.startswith(BACKENDS) and host is None:
         return path, data, server.backend_port, False
     pytest.skip(f"the router does not offer {plain}")
@@ -283,7 +283,6 @@ def pytest_configure(config):
     def counted(client, base_url, **options):
         global asked
         asked += 1
-        base_url = base_url if base_url.endswith("/v1") else base_url + "/v1"
         client_init(client, base_url=base_url, max_retries=0, **options)
 
     openai.OpenAI.__init__ = counted
@@ -294,8 +293,8 @@ def pytest_collection_modifyitems(items):
         parameters = getattr(getattr(item, "callspec", None), "params", {})
         if "n_prompt" in parameters:
             parameters["n_prompt"] = AnyCount(parameters["n_prompt"])
-        why = next((why for start, why in BY_DESIGN.items()
-                    if item.nodeid.startswith("unit/" + start)), None)
+        why = next((why for test, why in BY_DESIGN.items()
+                    if (item.nodeid + "[").startswith(f"unit/{test}" + ("" if "[" in test else "["))), None)
         if item.get_closest_marker("slow"):
             why = "slow: wants a model of gigabytes"
         if why:

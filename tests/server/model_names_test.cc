@@ -21,7 +21,9 @@ TEST(ModelNames, OfAProgramAreKnownBeforeItRuns) {
   settings.command_models = {"/models/Smol-135M.gguf", "s"};
   EXPECT_EQ(ModelNames(settings, {}),
             (Names{"/models/Smol-135M.gguf", "Smol-135M.gguf", "Smol-135M", "s", "smol"}));
-  EXPECT_EQ(ListedModels(settings, {}), (Names{"Smol-135M", "s"}));
+  EXPECT_EQ(ListedModels(settings, {}), Names{"s"});
+  settings.command_models = {"/models/Smol-135M.gguf"};
+  EXPECT_EQ(ListedModels(settings, {}), Names{"Smol-135M"});
   // A program that says nothing answers to its name, not to any.
   settings.command_models.clear();
   EXPECT_EQ(ModelNames(settings, {}), Names{"smol"});
