@@ -90,7 +90,11 @@ Operands MakeOperands(const ConvShape& s, int64_t weights, int variant) {
   o.with_bias = variant % 2 == 0;
   if (variant % 3 == 1) o.epilogue = {.activation = Activation::kRelu};
   if (variant % 3 == 2) o.epilogue = {.activation = Activation::kClip, .lo = -0.5f, .hi = 0.75f};
+  if (variant % 5 == 4) {
+    o.epilogue = {.activation = Activation::kUnary, .op = UnaryOp::kHardSwish};
+  }
   if (variant % 4 == 3) o.epilogue.residual = o.residual.data();
+  o.epilogue.residual_last = variant % 8 == 7;
   return o;
 }
 
@@ -133,15 +137,26 @@ std::vector<Sum> ConvReference(const ConvShape& s, const Operands& o, bool trans
     if (o.with_bias) {
       sums[i].Add(o.bias[i / static_cast<size_t>(out_size) % static_cast<size_t>(s.out_channels)]);
     }
-    if (o.epilogue.residual != nullptr) sums[i].Add(o.residual[i]);
+    if (o.epilogue.first_residual() != nullptr) sums[i].Add(o.residual[i]);
   }
   return sums;
 }
 
-double Activate(const Epilogue& e, double v) {
-  if (e.activation == Activation::kRelu) return std::max(v, 0.0);
-  if (e.activation == Activation::kClip) return std::min<double>(std::max<double>(v, e.lo), e.hi);
-  return v;
+// What the epilogue makes of a sum, and how far it may be off for the sum's own error.
+double Activate(const Epilogue& e, double v, double residual) {
+  double y = v;
+  if (e.activation == Activation::kRelu) y = std::max(v, 0.0);
+  if (e.activation == Activation::kClip) y = std::min<double>(std::max<double>(v, e.lo), e.hi);
+  if (e.activation == Activation::kUnary) y = v * std::min(std::max(v / 6 + 0.5, 0.0), 1.0);
+  return e.residual != nullptr && e.residual_last ? y + residual : y;
+}
+double Tolerance(const Epilogue& e, const Sum& sum, double residual) {
+  double bound = sum.Bound();
+  if (e.activation == Activation::kUnary) bound *= 1.5;  // HardSwish is as steep as that
+  if (e.activation == Activation::kUnary || e.residual_last) {
+    bound += 4 * 6e-8 * (std::abs(sum.value) + std::abs(residual));
+  }
+  return bound;
 }
 
 // Runs `run(packed, output, workspace, team)` on every target and team and compares.
@@ -165,7 +180,9 @@ void Compare(const ConvShape& s, const Operands& o, const std::vector<Sum>& want
       if (threads == 1) {
         first.assign(out.floats(), out.floats() + want.size());
         for (size_t i = 0; i < want.size(); ++i) {
-          ASSERT_LE(std::abs(first[i] - Activate(o.epilogue, want[i].value)), want[i].Bound())
+          const float residual = o.residual.empty() ? 0 : o.residual[i];
+          ASSERT_LE(std::abs(first[i] - Activate(o.epilogue, want[i].value, residual)),
+                    Tolerance(o.epilogue, want[i], residual))
               << "at " << i << ", got " << first[i];
         }
       } else if (!want.empty()) {
@@ -175,16 +192,147 @@ void Compare(const ConvShape& s, const Operands& o, const std::vector<Sum>& want
   });
 }
 
-void Check(const ConvShape& s, int variant, ConvAlgorithm algorithm) {
+// [images, channels, size] as [images, size, channels].
+template <class T>
+std::vector<T> ChannelsLast(const std::vector<T>& from, int64_t channels, int64_t size) {
+  std::vector<T> to(from.size());
+  const int64_t image = channels * size;
+  for (int64_t i = 0; i < static_cast<int64_t>(from.size()); ++i) {
+    const int64_t c = i % image / size, at = i % size;
+    to[static_cast<size_t>(i / image * image + at * channels + c)] = from[static_cast<size_t>(i)];
+  }
+  return to;
+}
+
+void CheckConv(const ConvShape& s, const Operands& o, const std::vector<Sum>& want,
+               const ConvOptions& options) {
+  Compare(
+      s, o, want, [&](const ConvShape& shape) { return PlanConv(shape, options); }, PackConvWeights,
+      ConvWorkspaceBytes,
+      [&](const ConvPlan& plan, const void* packed, float* out, void* workspace, Team& team) {
+        Conv(plan, o.input.data(), packed, o.with_bias ? o.bias.data() : nullptr, o.epilogue, out,
+             workspace, team);
+      });
+}
+
+using Matrix = std::vector<std::vector<double>>;
+Matrix Absolute(Matrix m) {
+  for (auto& row : m) {
+    for (double& v : row) v = std::abs(v);
+  }
+  return m;
+}
+// a b a^T
+Matrix Sandwich(const Matrix& a, const Matrix& b) {
+  Matrix half(a.size(), std::vector<double>(b[0].size())), out(a.size(), half[0]);
+  for (auto& row : out) row.assign(a.size(), 0);
+  for (size_t i = 0; i < a.size(); ++i) {
+    for (size_t j = 0; j < b[0].size(); ++j) {
+      for (size_t k = 0; k < b.size(); ++k) half[i][j] += a[i][k] * b[k][j];
+    }
+  }
+  for (size_t i = 0; i < a.size(); ++i) {
+    for (size_t j = 0; j < a.size(); ++j) {
+      for (size_t k = 0; k < b[0].size(); ++k) out[i][j] += half[i][k] * a[j][k];
+    }
+  }
+  return out;
+}
+
+// Every operation of y = A^T [sum (G g G^T) * (B^T d B)] A rounds what the absolute values of its
+// operands bound: an output's error is at most gamma(n) |A^T| [sum |G| |g| |G^T| * |B^T| |d| |B|] |A|,
+// where n counts the operations one after another: the depth's additions and at most 6 for each of
+// the six one-dimensional transforms. (N. Higham, Accuracy and Stability of Numerical Algorithms,
+// sections 3.1 and 3.5.) The output of a tile is bounded by all inputs of the tile, not of its window.
+void BoundByWinograd(const ConvShape& s, const Operands& o, int64_t m, std::vector<Sum>& want) {
+  Matrix at, g, bt;
+  if (m == 4) {
+    at = {{1, 1, 1, 1, 1, 0}, {0, 1, -1, 2, -2, 0}, {0, 1, 1, 4, 4, 0}, {0, 1, -1, 8, -8, 1}};
+    g = {{1. / 4, 0, 0},
+         {-1. / 6, -1. / 6, -1. / 6},
+         {-1. / 6, 1. / 6, -1. / 6},
+         {1. / 24, 1. / 12, 1. / 6},
+         {1. / 24, -1. / 12, 1. / 6},
+         {0, 0, 1}};
+    bt = {{4, 0, -5, 0, 1, 0},  {0, -4, -4, 1, 1, 0}, {0, 4, -4, -1, 1, 0},
+          {0, -2, -1, 2, 1, 0}, {0, 2, -1, -2, 1, 0}, {0, 4, 0, -5, 0, 1}};
+  } else {
+    at = {{1, 1, 1, 0}, {0, 1, -1, -1}};
+    g = {{1, 0, 0}, {.5, .5, .5}, {.5, -.5, .5}, {0, 0, 1}};
+    bt = {{1, 0, -1, 0}, {0, 1, 1, 0}, {0, -1, 1, 0}, {0, 1, 0, -1}};
+  }
+  at = Absolute(at);
+  g = Absolute(g);
+  bt = Absolute(bt);
+  const auto side = static_cast<size_t>(m + 2);
+  const auto tile_of = [&](int64_t n, int64_t row, int64_t column, int64_t ic) {
+    Matrix d(side, std::vector<double>(side));
+    for (size_t i = 0; i < side; ++i) {
+      for (size_t j = 0; j < side; ++j) {
+        const int64_t h = row + static_cast<int64_t>(i) - s.pads_begin[0];
+        const int64_t w = column + static_cast<int64_t>(j) - s.pads_begin[1];
+        if (h < 0 || h >= s.in[0] || w < 0 || w >= s.in[1]) continue;
+        d[i][j] =
+            o.input[static_cast<size_t>(((n * s.in[0] + h) * s.in[1] + w) * s.in_channels + ic)];
+      }
+    }
+    return Sandwich(bt, Absolute(d));
+  };
+  for (int64_t n = 0; n < s.batch; ++n) {
+    for (int64_t row = 0; row < s.out[0]; row += m) {
+      for (int64_t column = 0; column < s.out[1]; column += m) {
+        std::vector<Matrix> inputs;
+        for (int64_t ic = 0; ic < s.in_channels; ++ic)
+          inputs.push_back(tile_of(n, row, column, ic));
+        for (int64_t oc = 0; oc < s.out_channels; ++oc) {
+          Matrix sum(side, std::vector<double>(side));
+          for (int64_t ic = 0; ic < s.in_channels; ++ic) {
+            Matrix taps(3, std::vector<double>(3));
+            for (int64_t t = 0; t < 9; ++t) {
+              taps[static_cast<size_t>(t / 3)][static_cast<size_t>(t % 3)] =
+                  o.weights[static_cast<size_t>((oc * s.in_channels + ic) * 9 + t)];
+            }
+            const Matrix u = Sandwich(g, Absolute(taps));
+            for (size_t i = 0; i < side; ++i) {
+              for (size_t j = 0; j < side; ++j) {
+                sum[i][j] += u[i][j] * inputs[static_cast<size_t>(ic)][i][j];
+              }
+            }
+          }
+          const Matrix y = Sandwich(at, sum);
+          for (int64_t i = 0; i < std::min(m, s.out[0] - row); ++i) {
+            for (int64_t j = 0; j < std::min(m, s.out[1] - column); ++j) {
+              Sum& to = want[static_cast<size_t>(
+                  ((n * s.out[0] + row + i) * s.out[1] + column + j) * s.out_channels + oc)];
+              to.norm += y[static_cast<size_t>(i)][static_cast<size_t>(j)];
+              to.terms = s.in_channels + 36;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// Both layouts, and Winograd against what its definition bounds.
+void Check(ConvShape s, int variant, ConvAlgorithm algorithm) {
   SCOPED_TRACE(Describe(s) + " variant " + std::to_string(variant));
   ASSERT_EQ(PlanConv(s).algorithm, algorithm) << PlanConv(s).name();
-  const Operands o =
+  Operands o =
       MakeOperands(s, s.out_channels * (s.in_channels / s.groups) * s.KernelSize(), variant);
-  Compare(s, o, ConvReference(s, o, false), PlanConv, PackConvWeights, ConvWorkspaceBytes,
-          [&](const ConvPlan& plan, const void* packed, float* out, void* workspace, Team& team) {
-            Conv(plan, o.input.data(), packed, o.with_bias ? o.bias.data() : nullptr, o.epilogue,
-                 out, workspace, team);
-          });
+  std::vector<Sum> want = ConvReference(s, o, false);
+  CheckConv(s, o, want, {});
+  if (::testing::Test::HasFatalFailure() || !SupportsChannelsLast(s)) return;
+  s.layout = ConvLayout::kChannelsLast;
+  o.input = ChannelsLast(o.input, s.in_channels, s.InSize());
+  o.residual = ChannelsLast(o.residual, s.out_channels, s.OutSize());
+  if (o.epilogue.residual != nullptr) o.epilogue.residual = o.residual.data();
+  want = ChannelsLast(want, s.out_channels, s.OutSize());
+  CheckConv(s, o, want, {.precise = true});
+  const ConvAlgorithm chosen = PlanConv(s).algorithm;
+  if (chosen != ConvAlgorithm::kWinograd4 && chosen != ConvAlgorithm::kWinograd2) return;
+  BoundByWinograd(s, o, chosen == ConvAlgorithm::kWinograd4 ? 4 : 2, want);
+  CheckConv(s, o, want, {});
 }
 
 TEST(Conv, Pointwise) {
@@ -362,14 +510,16 @@ TEST(Conv, AccumulatesInPlace) {
         Shape(1, 1, 2, 5, {small, small, small, small})}) {
     Operands o = MakeOperands(s, s.out_channels * (s.in_channels / s.groups) * s.KernelSize(), 3);
     const std::vector<Sum> want = ConvReference(s, o, false);
-    Compare(s, o, want, PlanConv, PackConvWeights, ConvWorkspaceBytes,
-            [&](const ConvPlan& plan, const void* packed, float* out, void* workspace, Team& team) {
-              memcpy(out, o.residual.data(), o.residual.size() * 4);
-              Epilogue e = o.epilogue;
-              e.residual = out;
-              Conv(plan, o.input.data(), packed, o.with_bias ? o.bias.data() : nullptr, e, out,
-                   workspace, team);
-            });
+    Compare(
+        s, o, want, [](const ConvShape& shape) { return PlanConv(shape); }, PackConvWeights,
+        ConvWorkspaceBytes,
+        [&](const ConvPlan& plan, const void* packed, float* out, void* workspace, Team& team) {
+          memcpy(out, o.residual.data(), o.residual.size() * 4);
+          Epilogue e = o.epilogue;
+          e.residual = out;
+          Conv(plan, o.input.data(), packed, o.with_bias ? o.bias.data() : nullptr, e, out,
+               workspace, team);
+        });
   }
 }
 

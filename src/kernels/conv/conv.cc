@@ -19,9 +19,25 @@ bool IsPointwise(const ConvShape& s) {
   return true;
 }
 
-ConvAlgorithm ChooseAlgorithm(const ConvShape& s) {
+// Measured (docs/benchmarks.md, kernels): transforms cost as much as they save below 8 channels, and
+// 4x4 tiles need an output that fills most of them.
+ConvAlgorithm ChooseChannelsLast(const ConvShape& s, const ConvOptions& options) {
+  if (s.in_channels == s.groups && s.out_channels == s.groups && s.rank <= 2 && s.groups > 1) {
+    return ConvAlgorithm::kDepthwiseLast;
+  }
+  if (!options.precise && HasWinograd(s) && s.in_channels >= 8 && s.out_channels >= 8 &&
+      s.out[0] >= 3 && s.out[1] >= 3) {
+    return ConvAlgorithm::kWinograd4;
+  }
+  return ConvAlgorithm::kIndirectGemm;
+}
+
+ConvAlgorithm ChooseAlgorithm(const ConvShape& s, const ConvOptions& options) {
   if (s.batch == 0 || s.out_channels == 0 || s.OutSize() == 0) return ConvAlgorithm::kEmpty;
-  if (IsPointwise(s)) return ConvAlgorithm::kPointwise;
+  if (IsPointwise(s) && (s.layout == ConvLayout::kChannelsFirst || s.groups == 1)) {
+    return ConvAlgorithm::kPointwise;
+  }
+  if (s.layout == ConvLayout::kChannelsLast) return ChooseChannelsLast(s, options);
   if (s.rank > 3 || s.KernelSize() > kMaxTaps) return ConvAlgorithm::kDirect;
   // Up to 4 output channels a group a GEMM tile would be mostly empty.
   if (s.in_channels == s.groups && s.out_channels <= 4 * s.groups && s.rank <= 2) {
@@ -32,6 +48,12 @@ ConvAlgorithm ChooseAlgorithm(const ConvShape& s) {
 
 // One product for each image and group: C[oc, position] = W[oc, ic] * X[ic, position].
 GemmPlan PlanPointwise(const ConvShape& s) {
+  if (s.layout == ConvLayout::kChannelsLast) {  // C[position, oc] = X[position, ic] * W^T[ic, oc]
+    return PlanGemm({.m = s.batch * s.OutSize(),
+                     .n = s.out_channels,
+                     .k = s.in_channels,
+                     .packed = PackedOperand::kB});
+  }
   const int64_t m = s.out_channels / s.groups, k = s.in_channels / s.groups, n = s.OutSize();
   GemmShape g{.m = m, .n = n, .k = k, .packed = PackedOperand::kA};
   g.batch = {.rank = 2,
@@ -60,6 +82,17 @@ void RunDirect(const ConvPlan& plan, const ConvArgs& args, Team& team) {
   });
 }
 
+// FinishBlock for the channels of the output.
+void FinishPlanes(const ConvShape& s, const Epilogue& epilogue, float* output, Team& team) {
+  if (!epilogue.finishes()) return;
+  const int64_t size = s.OutSize();
+  team.Run(s.batch * s.out_channels, [&](int64_t plane, int) {
+    const float* residual = epilogue.residual;
+    FinishBlock(epilogue, output + plane * size,
+                residual != nullptr ? residual + plane * size : nullptr, 1, size, size);
+  });
+}
+
 }  // namespace
 
 const char* ConvPlan::name() const {
@@ -67,29 +100,47 @@ const char* ConvPlan::name() const {
     case ConvAlgorithm::kEmpty:
       return "conv_empty";
     case ConvAlgorithm::kPointwise:
-      return "conv_pointwise";
+      return shape.layout == ConvLayout::kChannelsLast ? "conv_pointwise_last" : "conv_pointwise";
     case ConvAlgorithm::kImplicitGemm:
       return "conv_implicit_gemm";
     case ConvAlgorithm::kDepthwise:
       return "conv_depthwise";
     case ConvAlgorithm::kDirect:
       return "conv_direct";
+    case ConvAlgorithm::kIndirectGemm:
+      return "conv_indirect_gemm";
+    case ConvAlgorithm::kDepthwiseLast:
+      return "conv_depthwise_last";
+    case ConvAlgorithm::kWinograd2:
+      return "conv_winograd_2x2";
+    case ConvAlgorithm::kWinograd4:
+      return "conv_winograd_4x4";
   }
   return "conv";
 }
 
-ConvPlan PlanConv(const ConvShape& shape) {
+bool SupportsChannelsLast(const ConvShape& s) {
+  if (s.rank > 3 || s.KernelSize() > kMaxTaps) return false;
+  // A channel or two a group would leave tiles mostly empty.
+  const bool depthwise = s.in_channels == s.groups && s.out_channels == s.groups && s.rank <= 2;
+  return s.groups == 1 || depthwise ||
+         (s.in_channels / s.groups >= 4 && s.out_channels / s.groups >= 4);
+}
+
+ConvPlan PlanConv(const ConvShape& shape, const ConvOptions& options) {
   ConvPlan plan;
   plan.shape = shape;
-  plan.algorithm = ChooseAlgorithm(shape);
+  plan.algorithm = ChooseAlgorithm(shape, options);
   switch (plan.algorithm) {
     case ConvAlgorithm::kEmpty:
       break;
     case ConvAlgorithm::kPointwise:
       plan.gemm = PlanPointwise(shape);
       plan.packed_weight_bytes =
-          static_cast<size_t>(shape.groups) *
-          PackedABytes(shape.out_channels / shape.groups, shape.in_channels / shape.groups);
+          shape.layout == ConvLayout::kChannelsLast
+              ? PackedBBytes(shape.in_channels, shape.out_channels)
+              : static_cast<size_t>(shape.groups) * PackedABytes(shape.out_channels / shape.groups,
+                                                                 shape.in_channels / shape.groups);
       plan.worker_bytes = plan.gemm.worker_bytes;
       break;
     case ConvAlgorithm::kImplicitGemm:
@@ -101,6 +152,16 @@ ConvPlan PlanConv(const ConvShape& shape) {
     case ConvAlgorithm::kDirect:
       plan.packed_weight_bytes = static_cast<size_t>(RoundUp(
           shape.out_channels * (shape.in_channels / shape.groups) * shape.KernelSize() * 4, 64));
+      break;
+    case ConvAlgorithm::kIndirectGemm:
+      PlanChannelsLast(plan);
+      break;
+    case ConvAlgorithm::kDepthwiseLast:
+      PlanDepthwiseLast(plan);
+      break;
+    case ConvAlgorithm::kWinograd2:
+    case ConvAlgorithm::kWinograd4:
+      PlanWinograd(plan);
       break;
   }
   return plan;
@@ -114,6 +175,10 @@ void PackConvWeights(const ConvPlan& plan, const void* weights, void* packed) {
     case ConvAlgorithm::kEmpty:
       break;
     case ConvAlgorithm::kPointwise:
+      if (s.layout == ConvLayout::kChannelsLast) {
+        PackB(in_group, out_group, Transpose::kYes, 0, weights, packed);
+        break;
+      }
       for (int64_t g = 0; g < s.groups; ++g) {
         PackA(out_group, in_group, Transpose::kNo, 0,
               static_cast<const std::byte*>(weights) + g * out_group * in_group * 4,
@@ -130,6 +195,16 @@ void PackConvWeights(const ConvPlan& plan, const void* weights, void* packed) {
       if (bytes > 0) memcpy(packed, weights, static_cast<size_t>(bytes));
       break;
     }
+    case ConvAlgorithm::kIndirectGemm:
+      PackChannelsLast(plan, weights, static_cast<float*>(packed));
+      break;
+    case ConvAlgorithm::kDepthwiseLast:
+      PackDepthwiseLast(plan, weights, static_cast<float*>(packed));
+      break;
+    case ConvAlgorithm::kWinograd2:
+    case ConvAlgorithm::kWinograd4:
+      PackWinograd(plan, weights, static_cast<float*>(packed));
+      break;
   }
 }
 
@@ -139,28 +214,41 @@ size_t ConvWorkspaceBytes(const ConvPlan& plan, int team_size) {
 
 void Conv(const ConvPlan& plan, const float* input, const void* packed, const float* bias,
           const Epilogue& epilogue, float* output, void* workspace, Team& team) {
-  const ConvArgs args{.input = input,
-                      .packed = static_cast<const float*>(packed),
-                      .bias = bias,
-                      .epilogue = epilogue,
-                      .output = output,
-                      .workspace = static_cast<std::byte*>(workspace)};
+  ConvArgs args{.input = input,
+                .packed = static_cast<const float*>(packed),
+                .bias = bias,
+                .epilogue = epilogue,
+                .output = output,
+                .workspace = static_cast<std::byte*>(workspace)};
   switch (plan.algorithm) {
     case ConvAlgorithm::kEmpty:
       break;
     case ConvAlgorithm::kPointwise: {
-      const GemmEpilogue e{.bias = bias, .bias_axis = BiasAxis::kRow, .then = epilogue};
-      Gemm(plan.gemm, args.packed, input, output, e, workspace, team);
+      const bool last = plan.shape.layout == ConvLayout::kChannelsLast;
+      const GemmEpilogue e{
+          .bias = bias, .bias_axis = last ? BiasAxis::kColumn : BiasAxis::kRow, .then = epilogue};
+      Gemm(plan.gemm, last ? input : args.packed, last ? args.packed : input, output, e, workspace,
+           team);
       break;
     }
     case ConvAlgorithm::kImplicitGemm:
-      RunImplicit(plan, args, team);
-      break;
     case ConvAlgorithm::kDepthwise:
-      RunDepthwise(plan, args, team);
-      break;
     case ConvAlgorithm::kDirect:
-      RunDirect(plan, args, team);
+      args.epilogue.residual = epilogue.first_residual();
+      if (plan.algorithm == ConvAlgorithm::kImplicitGemm) RunImplicit(plan, args, team);
+      if (plan.algorithm == ConvAlgorithm::kDepthwise) RunDepthwise(plan, args, team);
+      if (plan.algorithm == ConvAlgorithm::kDirect) RunDirect(plan, args, team);
+      FinishPlanes(plan.shape, epilogue, output, team);
+      break;
+    case ConvAlgorithm::kIndirectGemm:
+      RunChannelsLast(plan, args, team);
+      break;
+    case ConvAlgorithm::kDepthwiseLast:
+      RunDepthwiseLast(plan, args, team);
+      break;
+    case ConvAlgorithm::kWinograd2:
+    case ConvAlgorithm::kWinograd4:
+      RunWinograd(plan, args, team);
       break;
   }
 }

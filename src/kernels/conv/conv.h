@@ -1,9 +1,9 @@
-// Conv: f32 convolution of any spatial rank, NC* layout, with bias, activation and residual fused.
+// Conv: f32 convolution of any spatial rank, channels first or last, with an epilogue fused.
 //
-//   y[n,oc,o] = act(bias[oc] + sum over ic, k of w[oc,ic,k] * x[n,ic, o*stride + k*dilation - pad]
-//                   + residual[n,oc,o])             (x is 0 outside; ONNX Conv)
+//   y[n,oc,o] = epilogue(bias[oc] + sum over ic, k of w[oc,ic,k] * x[n,ic, o*stride + k*dilation -
+//                        pad])                      (x is 0 outside; ONNX Conv)
 //
-// Role:       the ops Conv, FusedConv and (through float) their 16-bit forms.
+// Role:       the op Conv, its fused form and (through float) their 16-bit forms.
 // Ownership:  borrows every pointer for the call; the packed weights belong to the caller
 //             (64-byte aligned memory) and are read at every call. Never store them on disk: their
 //             layout is that of the running CPU's best target.
@@ -30,11 +30,23 @@
 namespace parallax::kernels {
 
 enum class ConvAlgorithm : uint8_t {
-  kEmpty,         // no output element
-  kPointwise,     // 1x1, stride 1, no padding: a plain GEMM on the input
+  kEmpty,      // no output element
+  kPointwise,  // 1x1, stride 1, no padding: a plain GEMM on the input
+  // Channels first.
   kImplicitGemm,  // rank 1..3: input patches go straight into GEMM panels
   kDepthwise,     // one channel in, up to four out per group, rank 1 or 2: vectorised along rows
   kDirect,        // anything else: the formula, scalar
+  // Channels last; see SupportsChannelsLast.
+  kIndirectGemm,   // rank 1..3: register tiles read the input where it lies
+  kDepthwiseLast,  // one channel in and out a group, rank 1 or 2: vectors of channels
+  kWinograd2,      // 3x3, stride 1: tiles of 2x2
+  kWinograd4,      // or 4x4 outputs
+};
+
+// The error of a Winograd convolution against f64 is at most about c * depth * 2^-24 of the sum of
+// absolute products, with c = 10 for 2x2 and 100 for 4x4 tiles; a plain one's c is 1.
+struct ConvOptions {
+  bool precise = false;  // no algorithm that changes what is multiplied: no Winograd
 };
 
 struct ConvPlan {
@@ -43,15 +55,21 @@ struct ConvPlan {
   size_t packed_weight_bytes = 0;  // a multiple of 64
   size_t worker_bytes = 0;         // workspace slice of one worker
   GemmPlan gemm;                   // kPointwise
-  // kImplicitGemm and kDepthwise: the block of output one task computes.
+  // kImplicitGemm and kDepthwise: the block of output one task computes; kIndirectGemm: its
+  // positions and channels of a group; kDepthwiseLast: its rows.
   int64_t rows_per_task = 0, columns_per_task = 0;
   int64_t channels_per_task = 0;  // output channels of one group (implicit), of all (depthwise)
   int64_t in_channel_block = 0;   // kImplicitGemm: input channels summed in one go
+  int64_t tiles_per_task = 0;     // kWinograd*
   const char* name() const;       // "conv_implicit_gemm"... for reports and traces
 };
 
-// Pure function of the shape (and of the running CPU's vector width).
-ConvPlan PlanConv(const ConvShape& shape);
+// Whether there is a path for this shape with channels last.
+bool SupportsChannelsLast(const ConvShape& shape);
+
+// Pure function of the shape (and of the running CPU's vector width). REQUIRES: channels last only
+// where supported.
+ConvPlan PlanConv(const ConvShape& shape, const ConvOptions& options = {});
 
 // `weights`: f32 [out_channels, in_channels/groups, kernel...], possibly misaligned.
 void PackConvWeights(const ConvPlan& plan, const void* weights, void* packed);
@@ -60,7 +78,8 @@ void PackConvWeights(const ConvPlan& plan, const void* weights, void* packed);
 size_t ConvWorkspaceBytes(const ConvPlan& plan, int team_size);
 
 // `input` [batch, in_channels, in...], `bias` [out_channels] or null, `output`
-// [batch, out_channels, out...]; the residual, where given, has the output's shape.
+// [batch, out_channels, out...], or channels last; the residual, where given, has the output's
+// shape.
 void Conv(const ConvPlan& plan, const float* input, const void* packed, const float* bias,
           const Epilogue& epilogue, float* output, void* workspace, Team& team);
 

@@ -20,12 +20,9 @@ struct ConvArgs {
   float* output = nullptr;
   std::byte* workspace = nullptr;
 
-  bool clamps() const { return epilogue.activation != Activation::kNone; }
-  float lo() const { return epilogue.activation == Activation::kRelu ? 0.0f : epilogue.lo; }
-  float hi() const {
-    return epilogue.activation == Activation::kRelu ? std::numeric_limits<float>::infinity()
-                                                    : epilogue.hi;
-  }
+  bool clamps() const { return epilogue.clamps(); }
+  float lo() const { return epilogue.low(); }
+  float hi() const { return epilogue.high(); }
 };
 
 // kImplicitGemm. Weights are panels of A for each group and block of input channels, in the order
@@ -33,6 +30,22 @@ struct ConvArgs {
 void PlanImplicit(ConvPlan& plan);
 void PackImplicit(const ConvPlan& plan, const void* weights, float* packed);
 void RunImplicit(const ConvPlan& plan, const ConvArgs& args, Team& team);
+
+// kIndirectGemm. Weights are panels of B for each group, rows in the order (tap, input channel).
+void PlanChannelsLast(ConvPlan& plan);
+void PackChannelsLast(const ConvPlan& plan, const void* weights, float* packed);
+void RunChannelsLast(const ConvPlan& plan, const ConvArgs& args, Team& team);
+
+// kDepthwiseLast. Weights are [tap][channel].
+void PlanDepthwiseLast(ConvPlan& plan);
+void PackDepthwiseLast(const ConvPlan& plan, const void* weights, float* packed);
+void RunDepthwiseLast(const ConvPlan& plan, const ConvArgs& args, Team& team);
+
+// kWinograd2 and kWinograd4. Weights are panels of B for each point.
+bool HasWinograd(const ConvShape& shape);
+void PlanWinograd(ConvPlan& plan);
+void PackWinograd(const ConvPlan& plan, const void* weights, float* packed);
+void RunWinograd(const ConvPlan& plan, const ConvArgs& args, Team& team);
 
 // kDepthwise: in_channels == groups. Weights stay [out_channels, kernel...].
 void PlanDepthwise(ConvPlan& plan);

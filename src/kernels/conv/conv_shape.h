@@ -1,5 +1,4 @@
-// ConvShape: the extents and attributes of an N-d convolution or transposed convolution, NC*
-// layout.
+// ConvShape: the extents and attributes of an N-d convolution or transposed convolution.
 //
 // Role:       filled by the operators from attributes and shapes; read by every convolution kernel.
 // Threads:    a value type.
@@ -15,7 +14,12 @@ namespace parallax::kernels {
 
 inline constexpr int kMaxSpatial = kMaxRank - 2;
 
+// Where the channels of input, output and residual stand: [batch, channels, spatial...] as in ONNX, or
+// [batch, spatial..., channels]. Weights are always [out, in/groups, kernel...].
+enum class ConvLayout : uint8_t { kChannelsFirst, kChannelsLast };
+
 struct ConvShape {
+  ConvLayout layout = ConvLayout::kChannelsFirst;
   int64_t batch = 1;
   int64_t groups = 1;
   int64_t in_channels = 0;   // all groups together

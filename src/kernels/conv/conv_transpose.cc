@@ -186,10 +186,9 @@ void ConvTranspose(const ConvTransposePlan& plan, const float* input, const void
   const int64_t row_size = out_size / s.out[0];
   const int64_t row_tasks = CeilDiv(s.out[0], plan.rows_per_task);
   const int64_t channel_tasks = CeilDiv(out_group, plan.channels_per_task);
-  const bool clamp = epilogue.activation != Activation::kNone;
-  const bool relu = epilogue.activation == Activation::kRelu;
-  const float lo = relu ? 0.0f : epilogue.lo;
-  const float hi = relu ? std::numeric_limits<float>::infinity() : epilogue.hi;
+  const bool clamp = epilogue.clamps();
+  const float lo = epilogue.low(), hi = epilogue.high();
+  const float* residual = epilogue.first_residual();
 
   team.Run(s.batch * s.groups * channel_tasks * row_tasks, [&](int64_t task, int worker) {
     const int64_t row_task = task % row_tasks;
@@ -216,18 +215,20 @@ void ConvTranspose(const ConvTransposePlan& plan, const float* input, const void
       float* plane = output + at;
       const int64_t begin = out.begin * row_size, end = out.end * row_size;
       const float start = bias != nullptr ? bias[oc] : 0.0f;
-      if (epilogue.residual != nullptr) {
-        for (int64_t i = begin; i < end; ++i) plane[i] = epilogue.residual[at + i] + start;
+      if (residual != nullptr) {
+        for (int64_t i = begin; i < end; ++i) plane[i] = residual[at + i] + start;
       } else {
         for (int64_t i = begin; i < end; ++i) plane[i] = start;
       }
       if (positions > 0 && in_group > 0)
         AddTaps(s, products + c * taps * positions, in, out, plane);
-      if (!clamp) continue;
-      for (int64_t i = begin; i < end; ++i) {
+      for (int64_t i = begin; clamp && i < end; ++i) {
         plane[i] = plane[i] < lo ? lo : plane[i];
         plane[i] = plane[i] > hi ? hi : plane[i];
       }
+      const float* last = epilogue.residual_last ? epilogue.residual : nullptr;
+      FinishBlock(epilogue, plane + begin, last != nullptr ? last + at + begin : nullptr, 1,
+                  end - begin, end - begin);
     }
   });
 }

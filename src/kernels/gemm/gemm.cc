@@ -48,12 +48,11 @@ TileArgs TileEpilogue(const GemmEpilogue& e) {
     if (e.bias != nullptr && e.bias_axis == BiasAxis::kColumn) t.column_bias = e.bias;
     if (e.bias != nullptr && e.bias_axis != BiasAxis::kColumn) t.row_bias = e.bias;
     t.row_bias_step = e.bias_axis == BiasAxis::kScalar ? 0 : 1;
-    t.residual = e.then.residual;
+    t.residual = e.then.first_residual();
   }
-  t.clamp = e.then.activation != Activation::kNone;
-  t.lo = e.then.activation == Activation::kRelu ? 0.0f : e.then.lo;
-  t.hi =
-      e.then.activation == Activation::kRelu ? std::numeric_limits<float>::infinity() : e.then.hi;
+  t.clamp = e.then.clamps();
+  t.lo = e.then.low();
+  t.hi = e.then.high();
   return t;
 }
 
@@ -134,9 +133,15 @@ size_t BufferBytesB(const GemmPlan& plan, const TileGeometry& tile) {
   return 0;
 }
 
+// What FinishBlock gets as the residual of a block `at` floats into C.
+const float* LastResidual(const Epilogue& e, int64_t at) {
+  return e.residual_last && e.residual != nullptr ? e.residual + at : nullptr;
+}
+
 // One output vector of a GEMV: `outputs` values from `begin`, `step` apart in C.
 void VectorTask(const GemmPlan& plan, const float* a, const float* b, float* c, const TileArgs& e,
-                int64_t begin, int64_t outputs, float* gathered) {
+                int64_t begin, int64_t outputs, const Epilogue& then, int64_t c_offset,
+                float* gathered) {
   const GemmShape& s = plan.shape;
   const bool row = s.m == 1;  // C is a row: the matrix is B
   const float* matrix = row ? b : a;
@@ -171,11 +176,16 @@ void VectorTask(const GemmPlan& plan, const float* a, const float* b, float* c, 
     }
     c[at] = v;
   }
+  // A row of outputs, or a column of rows of one.
+  const int64_t at = begin * step;
+  FinishBlock(then, c + at, LastResidual(then, c_offset + at), row ? 1 : outputs, row ? outputs : 1,
+              row ? outputs : step);
 }
 
 // The block of C that starts at (m0, n0), pointers already at the batch entry.
 void BlockTask(const GemmPlan& plan, const float* a, const float* b, float* c, const TileArgs& e,
-               int64_t m0, int64_t n0, bool packs_a, size_t b_bytes, std::byte* buffer) {
+               int64_t m0, int64_t n0, const Epilogue& then, int64_t c_offset, bool packs_a,
+               size_t b_bytes, std::byte* buffer) {
   const GemmShape& s = plan.shape;
   PanelTask t;
   t.rows = std::min(plan.rows_per_task, s.m - m0);
@@ -225,6 +235,10 @@ void BlockTask(const GemmPlan& plan, const float* a, const float* b, float* c, c
   if (e.residual != nullptr) t.out.residual = e.residual + m0 * s.ldc + n0;
   if (e.row_bias != nullptr) t.out.row_bias = e.row_bias + m0 * e.row_bias_step;
   if (e.column_bias != nullptr) t.out.column_bias = e.column_bias + n0;
+  if (then.finishes()) {
+    t.finish = &then;
+    t.finish_residual = LastResidual(then, c_offset + m0 * s.ldc + n0);
+  }
   RunPanelTask(t);
 }
 
@@ -304,10 +318,11 @@ void Gemm(const GemmPlan& plan, const float* a, const float* b, float* c,
       if (IsVectorPath(plan.path)) {
         const int64_t outputs =
             std::min(plan.columns_per_task, std::max(plan.shape.m, plan.shape.n) - n0);
-        VectorTask(plan, a + o.a, b + o.b, c + o.c, at, n0, outputs,
+        VectorTask(plan, a + o.a, b + o.b, c + o.c, at, n0, outputs, epilogue.then, o.c,
                    reinterpret_cast<float*>(buffer));
       } else {
-        BlockTask(plan, a + o.a, b + o.b, c + o.c, at, m0, n0, packs_a, b_bytes, buffer);
+        BlockTask(plan, a + o.a, b + o.b, c + o.c, at, m0, n0, epilogue.then, o.c, packs_a, b_bytes,
+                  buffer);
       }
     }
   });

@@ -102,6 +102,8 @@ void PanelImpl(const PanelArgs& p) {
       t.a_row = 1;
       t.a_k = TileHeight(t.rows);
       t.a = p.tile.a + m * p.a_panel_k + p.a_k0 * t.a_k;
+    } else if (t.a_rows != nullptr) {
+      t.a_rows = p.tile.a_rows + m;
     } else {
       t.a = p.tile.a + m * t.a_row;
     }
@@ -199,6 +201,12 @@ void PanelTaskImpl(const PanelTask& task) {
           continue;
         }
         PanelImpl(p);
+      }
+      if (task.finish != nullptr && i + 1 == blocks) {
+        const int64_t at = m0 * task.out.ldc;
+        FinishBlock(*task.finish, task.out.c + at,
+                    task.finish_residual != nullptr ? task.finish_residual + at : nullptr, p.rows,
+                    task.columns, task.out.ldc);
       }
     }
   }

@@ -17,6 +17,7 @@
 #include <cstdint>
 
 #include "base/function_ref.h"
+#include "kernels/epilogue.h"
 #include "kernels/gemm/tile.h"
 
 namespace parallax::kernels {
@@ -91,6 +92,9 @@ struct PanelTask {
 
   // C's first element, leading dimension and the epilogue; a, b, k, rows are the driver's.
   TileArgs out = {};
+  // Not null: FinishBlock follows for every block of rows, the residual at C's first element.
+  const Epilogue* finish = nullptr;
+  const float* finish_residual = nullptr;
 };
 
 // REQUIRES: rows, columns >= 1; k == 0 is allowed and reads neither A nor B.

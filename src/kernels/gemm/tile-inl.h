@@ -67,8 +67,17 @@ HWY_ATTR void Tile(const TileArgs& t) {
 
   const int64_t a_k = t.a_k, b_k = t.b_k;
   int64_t at = 0;
+  const float* HWY_RESTRICT b = t.b;
   for (int64_t tap = 0; tap < t.taps; ++tap) {
-    const float* HWY_RESTRICT b = t.tap_offsets != nullptr ? t.b + t.tap_offsets[tap] : t.b;
+    if (t.tap_offsets != nullptr) b = t.b + t.tap_offsets[tap];
+    if (t.a_rows != nullptr) {
+      const float* const* rows = t.a_rows + tap * t.a_tap;
+#define PX_POINTER(r) \
+  if constexpr (kRows > r) a##r = rows[HWY_MIN(r, t.rows - 1)] + t.a_offset;
+      PX_FOR_ROWS(PX_POINTER)
+#undef PX_POINTER
+      at = 0;
+    }
     for (int64_t k = t.k; k > 0; --k) {
       const V b0 = hn::LoadU(d, b);
       const V b1 = kVectors > 1 ? hn::LoadU(d, b + lanes) : b0;

@@ -22,6 +22,10 @@ struct TileArgs {
   // a's following each other: a(r, tap * k + i). Null: one matrix.
   int64_t taps = 1;
   const int64_t* tap_offsets = nullptr;
+  // Not null: row r of tap `tap` starts at a_rows[tap * a_tap + r] + a_offset instead of following
+  // from a and a_row.
+  const float* const* a_rows = nullptr;
+  int64_t a_tap = 0, a_offset = 0;
   float* c = nullptr;
   int64_t ldc = 0;
   int64_t rows = 0;  // to store, at most the kernel's height

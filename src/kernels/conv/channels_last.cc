@@ -1,0 +1,250 @@
+// Channels-last convolution as a matrix product: rows are output positions, the depth is (tap,
+// input channel), columns are output channels.
+//
+// No patch matrix is written where a tap's channels are many: the register tile reads each position's
+// channels where they lie, through one pointer a position and tap ("indirect"); padding points to
+// zeros. Where they are few (an image's three), a block of rows is gathered first.
+#include <algorithm>
+#include <cstring>
+
+#include "base/checked.h"
+#include "kernels/conv/conv_paths.h"
+#include "kernels/gemm/panel.h"
+
+namespace parallax::kernels {
+namespace {
+
+// Depth of one block of the sum: a panel of weights of that depth stays in L1 or streams from L2.
+constexpr int64_t kBlockDepth = 384;
+// Below this many channels the per-tap work of a tile costs more than gathering.
+constexpr int64_t kMinIndirectChannels = 8;
+constexpr double kMinTaskMacs = 1 << 16;
+constexpr int64_t kMaxTasks = 64;
+constexpr int64_t kRowsAtOnce = 96;  // of pointers; whole tiles of 6 and 8
+
+struct Geometry {
+  ConvAxes axes;
+  int64_t in_group, out_group, taps, depth;
+  int64_t positions;  // of all images
+  bool gathers;
+
+  explicit Geometry(const ConvShape& s)
+      : axes(MakeAxes(s)),
+        in_group(s.in_channels / s.groups),
+        out_group(s.out_channels / s.groups),
+        taps(s.KernelSize()),
+        depth(taps * in_group),
+        positions(s.batch * s.OutSize()),
+        gathers(in_group < kMinIndirectChannels) {}
+};
+
+// Calls tap(t, first, count, source) for runs of `count` rows of the block from row `first` on whose
+// input for tap t starts at `source` and steps by `step` floats; null where padding lies.
+template <class F>
+void ForEachRun(const ConvShape& s, const Geometry& g, const float* input, int64_t begin,
+                int64_t rows, F tap) {
+  const ConvAxis &d = g.axes.depth, &h = g.axes.rows, &w = g.axes.columns;
+  for (int64_t at = 0; at < rows;) {
+    const int64_t position = begin + at;
+    const int64_t ow = position % w.out, oh = position / w.out % h.out;
+    const int64_t od = position / (w.out * h.out) % d.out;
+    const int64_t image = position / (w.out * h.out * d.out);
+    const int64_t count = std::min(rows - at, w.out - ow);
+    int64_t t = 0;
+    for (int64_t kd = 0; kd < d.kernel; ++kd) {
+      const int64_t id = od * d.stride + kd * d.dilation - d.pad;
+      for (int64_t kh = 0; kh < h.kernel; ++kh) {
+        const int64_t ih = oh * h.stride + kh * h.dilation - h.pad;
+        const bool row_in = id >= 0 && id < d.in && ih >= 0 && ih < h.in;
+        const int64_t row = ((image * d.in + id) * h.in + ih) * w.in;
+        for (int64_t kw = 0; kw < w.kernel; ++kw, ++t) {
+          const int64_t first = ow * w.stride + kw * w.dilation - w.pad;
+          // Columns [lo, hi) of the run lie in the input.
+          int64_t lo = first >= 0 ? 0 : std::min(CeilDiv(-first, w.stride), count);
+          int64_t hi = first >= w.in ? 0 : std::min(CeilDiv(w.in - first, w.stride), count);
+          if (!row_in || hi < lo) lo = hi = 0;
+          if (lo > 0) tap(t, at, lo, nullptr);
+          if (hi > lo) {
+            tap(t, at + lo, hi - lo, input + (row + first + lo * w.stride) * s.in_channels);
+          }
+          if (hi < count) tap(t, at + hi, count - hi, nullptr);
+        }
+      }
+    }
+    at += count;
+  }
+}
+
+int64_t PointerBytes(const Geometry& g) {
+  return RoundUp(kRowsAtOnce * g.taps * static_cast<int64_t>(sizeof(float*)), 64);
+}
+
+}  // namespace
+
+void PlanChannelsLast(ConvPlan& plan) {
+  const ConvShape& s = plan.shape;
+  const Geometry g(s);
+  const TileGeometry tile = GetTileGeometry();
+  const double macs = static_cast<double>(g.positions) * static_cast<double>(s.out_channels) *
+                      static_cast<double>(g.depth);
+  const auto want = std::clamp<int64_t>(static_cast<int64_t>(macs / kMinTaskMacs), 1, kMaxTasks);
+  plan.rows_per_task =
+      RoundUp(CeilDiv(g.positions, std::max<int64_t>(1, CeilDiv(want, s.groups))), tile.rows);
+  const int64_t row_tasks = CeilDiv(g.positions, plan.rows_per_task);
+  const int64_t column_tasks = std::clamp<int64_t>(
+      want / std::max<int64_t>(1, row_tasks * s.groups), 1, CeilDiv(g.out_group, tile.columns));
+  plan.channels_per_task = RoundUp(CeilDiv(g.out_group, column_tasks), tile.columns);
+  plan.packed_weight_bytes = static_cast<size_t>(s.groups) * PanelBytesB(g.depth, g.out_group);
+  plan.worker_bytes =
+      static_cast<size_t>(g.gathers ? RoundUp(kRowsAtOnce * g.depth * 4, 64)
+                                    : PointerBytes(g) + RoundUp(g.in_group * 4, 64));
+}
+
+void PackChannelsLast(const ConvPlan& plan, const void* weights, float* packed) {
+  const ConvShape& s = plan.shape;
+  const Geometry g(s);
+  const int64_t width = GetTileGeometry().columns;
+  const auto* bytes = static_cast<const std::byte*>(weights);
+  for (int64_t group = 0; group < s.groups; ++group) {
+    float* to = packed + group * static_cast<int64_t>(PanelBytesB(g.depth, g.out_group) / 4);
+    for (int64_t first = 0; first < g.out_group; first += width) {
+      const int64_t columns = std::min(width, g.out_group - first);
+      const int64_t panel_width = PanelColumns(columns);
+      float* panel = to + first * g.depth;
+      for (int64_t j = 0; j < panel_width; ++j) {
+        const std::byte* from = bytes + (group * g.out_group + first + j) * g.depth * 4;
+        for (int64_t c = 0; c < g.in_group; ++c) {
+          for (int64_t t = 0; t < g.taps; ++t) {
+            float w = 0;
+            if (j < columns) std::memcpy(&w, from + (c * g.taps + t) * 4, sizeof w);
+            panel[(t * g.in_group + c) * panel_width + j] = w;
+          }
+        }
+      }
+    }
+  }
+}
+
+namespace {
+
+// One block of at most kRowsAtOnce rows against the task's columns.
+struct Block {
+  int64_t begin = 0, rows = 0;     // positions
+  int64_t first = 0, columns = 0;  // output channels of the group
+  const float* weights = nullptr;  // of the group
+  const float* const* a_rows = nullptr;
+  const float* gathered = nullptr;
+  TileArgs out;  // c, residual, bias at the block's first element
+};
+
+void RunBlock(const Geometry& g, const Block& block) {
+  const int64_t width = GetTileGeometry().columns;
+  // Whole taps together, or a part of one.
+  const int64_t channel_blocks = g.gathers ? 1 : CeilDiv(g.in_group, kBlockDepth);
+  // No channel at all is one block of depth 0: the epilogue alone.
+  const int64_t all_channels = std::max<int64_t>(1, g.in_group);
+  const int64_t channels = CeilDiv(all_channels, channel_blocks);
+  const int64_t taps = g.gathers ? g.taps
+                       : channel_blocks > 1
+                           ? 1
+                           : std::min(g.taps, std::max<int64_t>(1, kBlockDepth / g.in_group));
+  PanelArgs p;
+  p.rows = block.rows;
+  for (int64_t tap = 0; tap < g.taps; tap += taps) {
+    for (int64_t c = 0; c < all_channels; c += channels) {
+      p.tile = block.out;
+      p.tile.accumulate = tap > 0 || c > 0;
+      p.tile.clamp = block.out.clamp && tap + taps >= g.taps && c + channels >= all_channels;
+      if (g.gathers) {
+        p.tile.a = block.gathered;
+        p.tile.a_row = g.depth;
+        p.tile.k = g.depth;
+      } else {
+        p.tile.a_rows = block.a_rows + tap * kRowsAtOnce;
+        p.tile.a_tap = kRowsAtOnce;
+        p.tile.a_offset = c;
+        p.tile.taps = std::min(taps, g.taps - tap);
+        p.tile.k = std::min(channels, g.in_group - c);
+      }
+      p.tile.a_k = 1;
+      for (int64_t n = 0; n < block.columns; n += width) {
+        p.columns = std::min(width, block.columns - n);
+        p.tile.b_k = PanelColumns(p.columns);
+        p.tile.b =
+            block.weights + (block.first + n) * g.depth + (tap * g.in_group + c) * p.tile.b_k;
+        p.tile.c = block.out.c + n;
+        if (block.out.residual != nullptr) p.tile.residual = block.out.residual + n;
+        if (block.out.column_bias != nullptr) p.tile.column_bias = block.out.column_bias + n;
+        RunPanel(p);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void RunChannelsLast(const ConvPlan& plan, const ConvArgs& args, Team& team) {
+  const ConvShape& s = plan.shape;
+  const Geometry g(s);
+  const int64_t row_tasks = CeilDiv(g.positions, plan.rows_per_task);
+  const int64_t column_tasks = CeilDiv(g.out_group, plan.channels_per_task);
+  const float* residual = args.epilogue.first_residual();
+  team.Run(row_tasks * column_tasks * s.groups, [&](int64_t task, int worker) {
+    const int64_t group = task / (row_tasks * column_tasks);
+    Block block;
+    block.first = task / row_tasks % column_tasks * plan.channels_per_task;
+    block.columns = std::min(plan.channels_per_task, g.out_group - block.first);
+    block.weights =
+        args.packed + group * static_cast<int64_t>(PanelBytesB(g.depth, g.out_group) / 4);
+    const int64_t channel = group * g.out_group + block.first;
+    std::byte* slice = args.workspace + plan.worker_bytes * static_cast<size_t>(worker);
+    auto** pointers = reinterpret_cast<const float**>(slice);
+    auto* floats = reinterpret_cast<float*>(g.gathers ? slice : slice + PointerBytes(g));
+    if (!g.gathers) std::fill_n(floats, g.in_group, 0.0f);
+    block.a_rows = pointers;
+    block.gathered = floats;
+    const int64_t end = std::min((task % row_tasks + 1) * plan.rows_per_task, g.positions);
+    for (block.begin = task % row_tasks * plan.rows_per_task; block.begin < end;
+         block.begin += kRowsAtOnce) {
+      block.rows = std::min(kRowsAtOnce, end - block.begin);
+      const int64_t step = g.axes.columns.stride * s.in_channels;
+      const float* input = args.input + group * g.in_group;
+      if (g.gathers) {
+        ForEachRun(s, g, input, block.begin, block.rows,
+                   [&](int64_t t, int64_t first, int64_t count, const float* source) {
+                     float* to = floats + first * g.depth + t * g.in_group;
+                     for (int64_t i = 0; i < count; ++i, to += g.depth) {
+                       for (int64_t c = 0; c < g.in_group; ++c) {
+                         to[c] = source != nullptr ? source[i * step + c] : 0.0f;
+                       }
+                     }
+                   });
+      } else {
+        ForEachRun(s, g, input, block.begin, block.rows,
+                   [&](int64_t t, int64_t first, int64_t count, const float* source) {
+                     const float** to = pointers + t * kRowsAtOnce + first;
+                     if (source == nullptr) {
+                       std::fill_n(to, count, floats);
+                     } else {
+                       for (int64_t i = 0; i < count; ++i) to[i] = source + i * step;
+                     }
+                   });
+      }
+      const int64_t at = block.begin * s.out_channels + channel;
+      block.out = {};
+      block.out.c = args.output + at;
+      block.out.ldc = s.out_channels;
+      block.out.clamp = args.clamps();
+      block.out.lo = args.lo();
+      block.out.hi = args.hi();
+      block.out.column_bias = args.bias != nullptr ? args.bias + channel : nullptr;
+      block.out.residual = residual != nullptr ? residual + at : nullptr;
+      RunBlock(g, block);
+      FinishBlock(args.epilogue, block.out.c,
+                  args.epilogue.residual != nullptr ? args.epilogue.residual + at : nullptr,
+                  block.rows, block.columns, s.out_channels);
+    }
+  });
+}
+
+}  // namespace parallax::kernels
