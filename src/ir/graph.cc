@@ -96,6 +96,32 @@ Result<void> Graph::Verify() const {
   return {};
 }
 
+Graph Graph::Clone() const {
+  Graph copy;
+  copy.name = name;
+  copy.values = values;
+  copy.inputs = inputs;
+  copy.outputs = outputs;
+  copy.output_names = output_names;
+  copy.captures = captures;
+  copy.nodes.reserve(nodes.size());
+  for (const Node& n : nodes) {
+    Node& to = copy.nodes.emplace_back();
+    to.name = n.name;
+    to.op = n.op;
+    to.domain = n.domain;
+    to.opset = n.opset;
+    to.inputs = n.inputs;
+    to.outputs = n.outputs;
+    to.explicit_inputs = n.explicit_inputs;
+    to.attributes = n.attributes;
+    for (const Subgraph& s : n.subgraphs) {
+      to.subgraphs.push_back({s.attribute, std::make_unique<Graph>(s.graph->Clone())});
+    }
+  }
+  return copy;
+}
+
 Result<void> CheckInput(const Model& model, size_t i, DType dtype, const Shape& shape) {
   const Value& value = model.graph.value(model.graph.inputs[i]);
   const TensorType& wanted = value.type;

@@ -89,6 +89,8 @@ struct Graph {
   int FindInput(std::string_view input_name) const;
   // Checks the invariants, bodies included.
   Result<void> Verify() const;
+  // The same graph, bodies included, to rewrite; constants share their bytes.
+  Graph Clone() const;
 };
 
 struct Model {

@@ -130,8 +130,10 @@ class Folder {
 
 Result<void> FoldConstants(Graph* graph) {
   Team team(1);
+  std::vector<ops::InferInput> captures;
+  for (ValueId v : graph->captures) captures.push_back({graph->value(v).type, nullptr, nullptr});
   PX_ASSIGN_OR_RETURN(ops::Inference inference,
-                      ops::InferGraph(*graph, ops::DeclaredInputs(*graph)));
+                      ops::InferGraph(*graph, ops::DeclaredInputs(*graph), captures));
   return Folder(team).Fold(graph, &inference);
 }
 

@@ -1,14 +1,17 @@
 // Graph passes: rewrites that keep every result.
 //
-// Role:       run once after import; sessions and analyses see the rewritten graph.
+// Role:       Optimize runs once after import; sessions and analyses see the rewritten graph. Lower
+//             runs when a plan is made, on a copy whose shapes are known, and gives what is executed.
 // Ownership:  each pass edits the graph in place; Graph::Verify holds before and after.
 // Threads:    pure.
 // Cost:       each pass is O(V + E), constant folding plus the work of what it folds.
-// Invariants: graph inputs, outputs and their names stay; results stay the same bits.
+// Invariants: graph inputs, outputs and their names stay. Optimize keeps results to the bit; what
+//             the passes of Lower change by rounding stands in each one's contract.
 #pragma once
 
 #include "base/result.h"
 #include "ir/graph.h"
+#include "ops/core/inference.h"
 
 namespace parallax::passes {
 
@@ -25,5 +28,16 @@ void RemoveIdentities(Graph* graph);
 
 // Drops nodes whose outputs nobody reads, and constants nobody reads.
 void RemoveDeadCode(Graph* graph);
+
+// Makes `graph`, whose inference at the shapes of a plan is `known`, the graph to execute there:
+// everything known folded in, then fusion and layout.
+Result<void> Lower(Graph* graph, const ops::Inference& known);
+
+// Types and constants of the inference become the graph's own.
+void Specialize(Graph* graph, const ops::Inference& known);
+// One file each, with its contract on top.
+void NameActivations(Graph* graph);
+void FuseConv(Graph* graph);
+void UseChannelsLast(Graph* graph);
 
 }  // namespace parallax::passes

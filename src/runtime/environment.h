@@ -14,10 +14,16 @@
 
 namespace parallax::runtime {
 
+// How a session computes; the same for all its runs.
+struct ExecutionOptions {
+  bool lower = true;  // fuse operators and choose layouts; off: the nodes of the model one by one
+  bool precise = false;  // no kernel that changes what is multiplied and added for speed
+};
+
 class Environment {
  public:
-  Environment(Team& session_team, Allocator& session_allocator)
-      : team(session_team), allocator(session_allocator), packs(session_allocator) {}
+  Environment(Team& session_team, Allocator& session_allocator, const ExecutionOptions& how)
+      : options(how), team(session_team), allocator(session_allocator), packs(session_allocator) {}
 
   // At least `bytes` bytes for the plan that runs at nesting depth `depth` (0: the main graph).
   // Plans of one depth never run at once, so they share the memory; it is reused from run to run
@@ -25,6 +31,7 @@ class Environment {
   Result<std::byte*> Arena(int depth, size_t bytes);
   size_t arena_bytes() const;
 
+  const ExecutionOptions options;
   Team& team;
   Allocator& allocator;
   PackStore packs;

@@ -109,8 +109,8 @@ Result<std::vector<Tensor>> GraphRunner::Run(std::span<const Tensor> inputs,
 Result<std::vector<Tensor>> GraphRunner::Execute(Program* program, std::span<const Tensor> inputs,
                                                  std::span<const Tensor> captures) {
   PX_ASSIGN_OR_RETURN(std::byte * arena, environment_.Arena(depth_, program->arena_bytes()));
-  std::vector<Tensor> outputs(graph_.outputs.size());
-  slots_.resize(graph_.values.size());
+  std::vector<Tensor> outputs(program->graph().outputs.size());
+  slots_.resize(program->graph().values.size());
   for (size_t v = 0; v < slots_.size(); ++v) {
     const ValuePlan& plan = program->values()[v];
     Slot& s = slots_[v];
@@ -150,7 +150,7 @@ Result<std::vector<Tensor>> GraphRunner::Execute(Program* program, std::span<con
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i].defined()) continue;
-    const ValueId v = graph_.outputs[i];
+    const ValueId v = program->graph().outputs[i];
     const Tensor t = TensorOf(*program, v);
     if (slot(v).holder.use_count() > 0) {
       outputs[i] = slot(v).holder.WithShape(slot(v).shape);  // made on the heap by this run
@@ -180,7 +180,7 @@ Result<void> GraphRunner::SetHeap(const Program& program, ValueId v, Tensor tens
 Result<void> GraphRunner::RunStep(Program* program, Step* step, std::byte* arena) {
   Observer* observer = environment_.observer;
   const double start = observer == nullptr ? 0 : NowMicroseconds();
-  const Node& node = graph_.node(step->node);
+  const Node& node = program->graph().node(step->node);
   // What infers shapes names the node in its errors; kernels and bodies do not know it.
   Result<void> unnamed;
   if (step->view) {
@@ -192,9 +192,9 @@ Result<void> GraphRunner::RunStep(Program* program, Step* step, std::byte* arena
   } else {
     PX_RETURN_IF_ERROR(RunUnbound(*program, *step));
   }
-  if (!unnamed.ok()) return unnamed.error().WithContext("node " + node.Describe(graph_));
+  if (!unnamed.ok()) return unnamed.error().WithContext("node " + node.Describe(program->graph()));
   if (observer != nullptr) {
-    observer->OnNode({graph_, node,
+    observer->OnNode({program->graph(), node,
                       step->kernel != nullptr ? std::string_view(step->kernel->name())
                       : step->view            ? std::string_view("view")
                                               : std::string_view(),
@@ -205,7 +205,7 @@ Result<void> GraphRunner::RunStep(Program* program, Step* step, std::byte* arena
 
 // The shape of a view, and whether it has one, may depend on values that only now are known.
 Result<void> GraphRunner::RunView(const Program& program, const Step& step) {
-  const Node& node = graph_.node(step.node);
+  const Node& node = program.graph().node(step.node);
   const Slot& in = slot(node.inputs[0]);
   const ValueId out = node.outputs[0];
   Shape shape = program.values()[static_cast<size_t>(out)].shape;
@@ -219,7 +219,8 @@ Result<void> GraphRunner::RunView(const Program& program, const Step& step) {
       types[i] = TensorType::Of(tensors[i].dtype(), tensors[i].shape());
       inputs[i] = {&types[i], i == 0 ? nullptr : &tensors[i], nullptr};
     }
-    PX_ASSIGN_OR_RETURN(ops::NodeInference inference, ops::InferNode(graph_, node, inputs));
+    PX_ASSIGN_OR_RETURN(ops::NodeInference inference,
+                        ops::InferNode(program.graph(), node, inputs));
     std::optional<Shape> known = inference.outputs[0].shape();
     if (!known || known->elements() != in.shape.elements()) {
       return MakeError(ErrorCode::kInternal, "the shape of a view of {} is not known",
@@ -235,7 +236,7 @@ Result<void> GraphRunner::RunView(const Program& program, const Step& step) {
 }
 
 Result<void> GraphRunner::RunKernel(const Program& program, const Step& step, std::byte* arena) {
-  const Node& node = graph_.node(step.node);
+  const Node& node = program.graph().node(step.node);
   in_pointers_.assign(static_cast<size_t>(node.explicit_inputs), nullptr);
   out_pointers_.assign(node.outputs.size(), nullptr);
   for (size_t i = 0; i < in_pointers_.size(); ++i) {
@@ -264,7 +265,7 @@ Result<void> GraphRunner::RunKernel(const Program& program, const Step& step, st
 
 // Shapes were not known when the program was built: infer, bind and run with what is there now.
 Result<void> GraphRunner::RunUnbound(const Program& program, const Step& step) {
-  const Node& node = graph_.node(step.node);
+  const Node& node = program.graph().node(step.node);
   std::vector<Tensor> tensors(node.inputs.size());
   std::vector<const Tensor*> inputs(node.inputs.size(), nullptr);
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -275,6 +276,7 @@ Result<void> GraphRunner::RunUnbound(const Program& program, const Step& step) {
   ops::EvaluateOptions options;
   options.allocator = &environment_.allocator;
   options.packs = &environment_.packs;
+  options.precise = environment_.options.precise;
   options.constant_inputs = 0;
   for (size_t i = 0; i < inputs.size() && i < 64; ++i) {
     if (inputs[i] == nullptr) continue;
@@ -282,7 +284,7 @@ Result<void> GraphRunner::RunUnbound(const Program& program, const Step& step) {
     if (plan.place == Place::kConstant) options.constant_inputs |= uint64_t{1} << i;
   }
   PX_ASSIGN_OR_RETURN(std::vector<Tensor> outputs,
-                      ops::Evaluate(graph_, node, inputs, environment_.team, options));
+                      ops::Evaluate(program.graph(), node, inputs, environment_.team, options));
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (node.outputs[i] == kNoValue) continue;
     const ValuePlan& plan = program.values()[static_cast<size_t>(node.outputs[i])];
@@ -300,7 +302,7 @@ Result<void> GraphRunner::RunUnbound(const Program& program, const Step& step) {
 }
 
 Result<void> GraphRunner::RunControlFlow(const Program& program, Step* step) {
-  const Node& node = graph_.node(step->node);
+  const Node& node = program.graph().node(step->node);
   std::vector<Tensor> inputs(node.inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (node.inputs[i] != kNoValue) inputs[i] = TensorOf(program, node.inputs[i]);
@@ -311,7 +313,7 @@ Result<void> GraphRunner::RunControlFlow(const Program& program, Step* step) {
     types[i] = program.inference().types[static_cast<size_t>(node.outputs[i])];
   }
   PX_ASSIGN_OR_RETURN(std::vector<Tensor> outputs,
-                      RunControlFlowNode(graph_, step, inputs, types, environment_));
+                      RunControlFlowNode(program.graph(), step, inputs, types, environment_));
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i] == kNoValue) continue;
     PX_RETURN_IF_ERROR(SetHeap(program, node.outputs[i], std::move(outputs[i])));

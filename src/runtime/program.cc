@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/core/table.h"
+#include "passes/passes.h"
 #include "plan/memory.h"
 #include "runtime/graph_runner.h"
 
@@ -17,10 +18,17 @@ Result<std::unique_ptr<Program>> Program::Build(const Graph& graph, Environment&
                                                 std::span<const ops::InferInput> inputs,
                                                 std::span<const ops::InferInput> captures,
                                                 int depth) {
-  std::unique_ptr<Program> p(new Program(graph, environment, depth));
-  PX_ASSIGN_OR_RETURN(p->inference_, ops::InferGraph(graph, inputs, captures));
-  p->values_.resize(graph.values.size());
-  p->constants_.resize(graph.values.size());
+  PX_ASSIGN_OR_RETURN(ops::Inference inference, ops::InferGraph(graph, inputs, captures));
+  std::unique_ptr<Graph> lowered;
+  if (environment.options.lower) {
+    lowered = std::make_unique<Graph>(graph.Clone());
+    PX_RETURN_IF_ERROR(passes::Lower(lowered.get(), inference));
+    PX_ASSIGN_OR_RETURN(inference, ops::InferGraph(*lowered, inputs, captures));
+  }
+  std::unique_ptr<Program> p(new Program(std::move(lowered), graph, environment, depth));
+  p->inference_ = std::move(inference);
+  p->values_.resize(p->graph_.values.size());
+  p->constants_.resize(p->graph_.values.size());
   PX_RETURN_IF_ERROR(p->PlaceValues());
   PX_RETURN_IF_ERROR(p->BindSteps());
   PX_RETURN_IF_ERROR(p->PlanArena());
@@ -153,7 +161,7 @@ Result<void> Program::BindStep(Step* step) {
     step->outputs[i].shape = values_[v].shape;
   }
   ops::BindContext context(node, step->inputs, step->outputs, environment_.team.size(),
-                           &environment_.packs);
+                           &environment_.packs, environment_.options.precise);
   PX_ASSIGN_OR_RETURN(step->kernel, ops::BindNode(*step->def, context));
   step->workspace_bytes = step->kernel->workspace_bytes();
   for (int i = 0; i < node.explicit_inputs && i < 64; ++i) {

@@ -67,6 +67,8 @@ class Program {
                                                 int depth);
   ~Program();
 
+  // The graph that is executed: the model's, or what it was lowered to. Inputs, captures and outputs
+  // stand in the same order; nodes and values are other ones.
   const Graph& graph() const { return graph_; }
   const ops::Inference& inference() const { return inference_; }
   const std::vector<ValuePlan>& values() const { return values_; }
@@ -78,8 +80,11 @@ class Program {
   int depth() const { return depth_; }
 
  private:
-  Program(const Graph& graph, Environment& environment, int depth)
-      : graph_(graph), environment_(environment), depth_(depth) {}
+  Program(std::unique_ptr<Graph> lowered, const Graph& graph, Environment& environment, int depth)
+      : lowered_(std::move(lowered)),
+        graph_(lowered_ != nullptr ? *lowered_ : graph),
+        environment_(environment),
+        depth_(depth) {}
   Result<void> PlaceValues();
   Result<void> BindSteps();
   Result<void> BindStep(Step* step);
@@ -87,6 +92,7 @@ class Program {
   Result<void> PlanArena();
   ValueId Root(ValueId v) const;
 
+  const std::unique_ptr<const Graph> lowered_;
   const Graph& graph_;
   Environment& environment_;
   const int depth_;

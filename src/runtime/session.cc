@@ -5,7 +5,8 @@ namespace parallax::runtime {
 Session::Session(Model model, const SessionOptions& options)
     : model_(std::move(model)),
       team_(options.threads),
-      environment_(team_, options.allocator != nullptr ? *options.allocator : SystemAllocator()),
+      environment_(team_, options.allocator != nullptr ? *options.allocator : SystemAllocator(),
+                   options.execution),
       runner_(model_.graph, environment_, {}, 0) {}
 
 Result<std::unique_ptr<Session>> Session::Create(Model model, const SessionOptions& options) {

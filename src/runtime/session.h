@@ -26,6 +26,7 @@ namespace parallax::runtime {
 struct SessionOptions {
   int threads = 1;
   Allocator* allocator = nullptr;  // null: the process heap; must outlive the session
+  ExecutionOptions execution = {};
 };
 
 struct RunOptions {

@@ -62,11 +62,17 @@ class PackCache {
 class BindContext : public ShapedContext {
  public:
   BindContext(const Node& node, std::span<const TensorInfo> inputs,
-              std::span<const TensorInfo> outputs, int team_size, PackCache* packs)
-      : ShapedContext(node, inputs, outputs), team_size_(team_size), packs_(packs) {}
+              std::span<const TensorInfo> outputs, int team_size, PackCache* packs,
+              bool precise = false)
+      : ShapedContext(node, inputs, outputs),
+        team_size_(team_size),
+        packs_(packs),
+        precise_(precise) {}
 
   // Threads that may run the kernel: size per-worker workspace by it, never the results.
   int team_size() const { return team_size_; }
+  // Kernels may not change what is multiplied and added for speed (Winograd).
+  bool precise() const { return precise_; }
   // REQUIRES: constant(i) is not null. `source` may be misaligned: pack with byte copies. `layout`
   // names everything the packed form depends on. The kernel must not read input i: it gets null,
   // so that the original need not be kept in memory.
@@ -81,6 +87,7 @@ class BindContext : public ShapedContext {
  private:
   int team_size_;
   PackCache* packs_;
+  bool precise_;
   uint64_t packed_ = 0;  // bit i: Pack(i) was called
 };
 

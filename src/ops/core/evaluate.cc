@@ -72,7 +72,7 @@ Result<std::vector<Tensor>> EvaluateWith(const OpDef& def, const Node& node,
   }
   LocalPacks packs(allocator);
   BindContext context(node, input_info, output_info, team.size(),
-                      options.packs != nullptr ? options.packs : &packs);
+                      options.packs != nullptr ? options.packs : &packs, options.precise);
   PX_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, BindNode(def, context));
   for (size_t i = 0; i < given.size(); ++i) {
     if (context.packed(static_cast<int>(i))) input_pointers[i] = nullptr;

@@ -17,6 +17,7 @@ namespace parallax::ops {
 
 struct EvaluateOptions {
   Allocator* allocator = &SystemAllocator();
+  bool precise = false;        // BindContext::precise
   PackCache* packs = nullptr;  // null: packings are made for this call only
   // Bit i: bind may treat input i as a constant (and pack it). Inference sees every value anyway.
   uint64_t constant_inputs = ~uint64_t{0};
