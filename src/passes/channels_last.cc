@@ -181,7 +181,13 @@ class LayoutPass {
     const bool wide = (*w)[1] >= 4 && (*w)[0] / groups >= 4;
     if (groups != 1 && !depthwise && !wide) return false;
     if (w->Elements(2, w->rank()) > 1024) return false;
-    n.inputs[0] = Last(n.inputs[0]);
+    // An image's few planes are gathered anyway, and moving them would cost more than that.
+    if (!HasLast(n.inputs[0]) && x[1] <= 4 && groups == 1) {
+      n.attributes.Set("planar_input", int64_t{1});
+      First(n.inputs[0]);
+    } else {
+      n.inputs[0] = Last(n.inputs[0]);
+    }
     if (n.inputs.size() > 3 && n.inputs[3] != kNoValue) n.inputs[3] = Last(n.inputs[3]);
     n.attributes.Set("channels_last", int64_t{1});
     Turn(&n);

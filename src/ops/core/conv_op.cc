@@ -63,7 +63,8 @@ Result<void> InferConv(InferContext& c, kernels::ConvLayout layout) {
                                             Rounding::kFloor, WindowFit::kOnce));
     out.push_back(d);
   }
-  if (last) std::rotate(out.begin() + 1, out.begin() + 2, out.end());
+  if (layout != kernels::ConvLayout::kChannelsFirst)
+    std::rotate(out.begin() + 1, out.begin() + 2, out.end());
   return c.SetDims(0, std::move(out));
 }
 
@@ -77,7 +78,8 @@ Cost ConvCost(const CostContext& c) {
 Result<kernels::ConvShape> ConvShapeOf(const BindContext& c, kernels::ConvLayout layout) {
   const bool last = layout == kernels::ConvLayout::kChannelsLast;
   const Shape x = last ? ChannelsFirst(c.input(0)) : c.input(0);
-  const Shape y = last ? ChannelsFirst(c.output(0)) : c.output(0);
+  const Shape y =
+      layout != kernels::ConvLayout::kChannelsFirst ? ChannelsFirst(c.output(0)) : c.output(0);
   const Shape& w = c.input(1);
   PX_ASSIGN_OR_RETURN(Window window, ReadWindow(c, x.rank() - 2, w.dims().subspan(2)));
   kernels::ConvShape s;
