@@ -317,7 +317,19 @@ class LayoutPass {
     return true;
   }
 
-  bool Pool(Node&) { return false; }
+  bool Pool(Node& n) {
+    const int rank = RankOf(n.outputs[0]);
+    if (rank < 3 || rank > 4 || n.outputs.size() > 1 || !HasLast(n.inputs[0]) ||
+        graph_.value(n.outputs[0]).type.dtype != DType::kF32) {
+      return false;
+    }
+    Node pool = MakeFused("PoolLast", n, {Last(n.inputs[0])}, n.outputs);
+    pool.attributes = std::move(n.attributes);
+    pool.attributes.Set("kind", std::string(n.op == "MaxPool" ? "max" : "average"));
+    Turn(&pool);
+    Push(std::move(pool));
+    return true;
+  }
 
   // Of a value with channels last: one Transpose of that, or none.
   bool Transpose(Node& n) {

@@ -6,24 +6,6 @@
 #include "ops/core/window.h"
 
 namespace parallax::ops {
-namespace {
-
-// [batch, spatial..., channels] as [batch, channels, spatial...].
-Dims ChannelsFirst(Dims dims) {
-  if (dims.size() > 2) std::rotate(dims.begin() + 1, dims.end() - 1, dims.end());
-  return dims;
-}
-
-Shape ChannelsFirst(const Shape& last) {
-  Shape first;
-  first.Append(last[0]);
-  first.Append(last[last.rank() - 1]);
-  for (int i = 1; i + 1 < last.rank(); ++i) first.Append(last[i]);
-  return first;
-}
-
-}  // namespace
-
 Result<void> InferConv(InferContext& c, kernels::ConvLayout layout) {
   const bool last = layout == kernels::ConvLayout::kChannelsLast;
   const int64_t groups = c.Int("group", 1);
