@@ -84,7 +84,7 @@ Result<Tensor> FromBytes(DType dtype, const Shape& shape, std::span<const std::b
                      shape.ToString(), wanted, bytes.size(),
                      WithoutData(static_cast<int64_t>(bytes.size())));
   }
-  Tensor t = Tensor::Wrap(dtype, shape, bytes.data(), owner);
+  Tensor t = Tensor::Map(dtype, shape, bytes.data(), owner);
   if (owner != nullptr && dtype != DType::kBool && (t.aligned() || wanted >= kCopyBelow)) return t;
   PX_ASSIGN_OR_RETURN(Tensor copy, Tensor::Allocate(dtype, shape));
   if (dtype == DType::kBool) {  // any non-zero byte is true; kernels rely on 0 and 1
