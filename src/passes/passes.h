@@ -29,6 +29,9 @@ void RemoveIdentities(Graph* graph);
 // Drops nodes whose outputs nobody reads, and constants nobody reads.
 void RemoveDeadCode(Graph* graph);
 
+// Rewrites weights once for a session: see fold_affine.cc.
+Result<void> FoldAffine(Graph* graph);
+
 // Makes `graph`, whose inference at the shapes of a plan is `known`, the graph to execute there:
 // everything known folded in, then fusion and layout.
 Result<void> Lower(Graph* graph, const ops::Inference& known);
