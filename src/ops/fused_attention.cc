@@ -25,8 +25,6 @@ AttentionLayout LayoutOf(const NodeContext& c, std::string_view operand) {
           .part = c.Int(name + "_part", 0)};
 }
 
-Dims DimsOf(const Shape& shape) { return Dims(shape.dims().begin(), shape.dims().end()); }
-
 Result<void> CheckMask(const Dims& mask, const Dims& scores) {
   if (mask.size() > scores.size()) return Invalid("a mask has more axes than the scores");
   for (size_t i = 0; i < mask.size(); ++i) {
@@ -169,14 +167,11 @@ Result<void> SetMasks(const ShapedContext& c, kernels::AttentionShape& s) {
     s.masks[i].key = stride(mask.rank() - 1);
     s.masks[i].row = stride(mask.rank() - 2);
     for (int axis = 0; axis < rank; ++axis) {
-      const int64_t step = stride(axis_of(i, axis));
-      if (axis == cut) {
-        const bool repeats = mask[axis_of(i, axis)] == inner;
-        b.masks[i][axis] = step == 0 || repeats ? 0 : step * inner;
-        b.masks[i][axis + 1] = step;
-      } else {
-        b.masks[i][cut >= 0 && axis > cut ? axis + 1 : axis] = step;
-      }
+      const int at = axis_of(i, axis);
+      const int64_t step = stride(at);
+      const int place = cut >= 0 && axis >= cut ? axis + 1 : axis;  // the inner one of a cut axis
+      b.masks[i][place] = step;
+      if (axis == cut && step != 0 && mask[at] != inner) b.masks[i][axis] = step * inner;
     }
   }
   return {};
