@@ -112,25 +112,48 @@ HWY_ATTR void ScoreTile(const ScoreTileArgs& t) {
   V max1 = kVectors > 1 ? hn::LoadU(d, t.max + lanes) : max0;
   V max2 = kVectors > 2 ? hn::LoadU(d, t.max + 2 * lanes) : max0;
   V max3 = kVectors > 3 ? hn::LoadU(d, t.max + 3 * lanes) : max0;
-#define PX_FINISH(r, v)                                                              \
-  if constexpr (kVectors > v) {                                                      \
-    V x = c##r##v;                                                                   \
-    if (t.key_scales != nullptr) x = hn::Mul(x, hn::Set(d, t.key_scales[r]));        \
-    for (const TileMask& m : t.masks) {                                              \
-      if (m.at == nullptr) continue;                                                 \
-      const float* HWY_RESTRICT from = m.at + r * m.key;                             \
-      x = hn::Add(x, m.across ? hn::Set(d, *from) : hn::LoadU(d, from + v * lanes)); \
-    }                                                                                \
-    hn::StoreU(x, d, t.c + r * b_k + static_cast<int64_t>(v * lanes));               \
-    max##v = hn::Max(max##v, x);                                                     \
+  // One test a tile for each of what most scores lack.
+#define PX_EACH(X, r)                    \
+  if constexpr (kRows > r) {             \
+    X(r, 0);                             \
+    if constexpr (kVectors > 1) X(r, 1); \
+    if constexpr (kVectors > 2) X(r, 2); \
+    if constexpr (kVectors > 3) X(r, 3); \
   }
-#define PX_STORE(r)                                                 \
-  if constexpr (kRows > r) {                                        \
-    PX_FINISH(r, 0) PX_FINISH(r, 1) PX_FINISH(r, 2) PX_FINISH(r, 3) \
+  if (t.key_scales != nullptr) {
+#define PX_SCALE(r, v) c##r##v = hn::Mul(c##r##v, hn::Set(d, t.key_scales[r]))
+#define PX_ROW(r) PX_EACH(PX_SCALE, r)
+    PX_FOR_ROWS(PX_ROW)
+#undef PX_ROW
   }
-  PX_FOR_ROWS(PX_STORE)
+  for (const TileMask& m : t.masks) {
+    if (m.at == nullptr) continue;
+    if (m.across) {
+#define PX_ADD(r, v) c##r##v = hn::Add(c##r##v, hn::Set(d, m.at[r * m.key]))
+#define PX_ROW(r) PX_EACH(PX_ADD, r)
+      PX_FOR_ROWS(PX_ROW)
+#undef PX_ROW
+#undef PX_ADD
+    } else {
+#define PX_ADD(r, v) \
+  c##r##v = hn::Add(c##r##v, hn::LoadU(d, m.at + r * m.key + static_cast<int64_t>(v * lanes)))
+#define PX_ROW(r) PX_EACH(PX_ADD, r)
+      PX_FOR_ROWS(PX_ROW)
+#undef PX_ROW
+#undef PX_ADD
+    }
+  }
+#define PX_STORE(r, v)                                                       \
+  {                                                                          \
+    hn::StoreU(c##r##v, d, t.c + r * b_k + static_cast<int64_t>(v * lanes)); \
+    max##v = hn::Max(max##v, c##r##v);                                       \
+  }
+#define PX_ROW(r) PX_EACH(PX_STORE, r)
+  PX_FOR_ROWS(PX_ROW)
+#undef PX_ROW
 #undef PX_STORE
-#undef PX_FINISH
+#undef PX_SCALE
+#undef PX_EACH
   hn::StoreU(max0, d, t.max);
   if constexpr (kVectors > 1) hn::StoreU(max1, d, t.max + lanes);
   if constexpr (kVectors > 2) hn::StoreU(max2, d, t.max + 2 * lanes);
