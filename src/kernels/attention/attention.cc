@@ -18,6 +18,12 @@ constexpr int64_t kRowsAtOnce = 3;
 // A task of fewer multiply-adds (some microseconds) is not worth handing to a thread.
 constexpr double kMinTaskMacs = 1 << 19;
 
+// A mask that entries share is transposed once for all of them, up to this size: larger ones are as
+// quick block by block.
+constexpr int64_t kSharedMaskFloats = 1 << 19;
+// Keys of it that a task transposes.
+constexpr int64_t kSharedKeys = 64;
+
 struct Offsets {
   int64_t q = 0, k = 0, v = 0, y = 0, masks[kAttentionMasks] = {}, scale = 0;
 };
@@ -101,6 +107,53 @@ void Block(const AttentionPlan& plan, const AttentionArgs& args, float scale, in
   AttendBlock(block);
 }
 
+// Gives masks that several entries share their places in the workspace.
+void ShareMasks(AttentionPlan& plan) {
+  AttentionBatch& batch = plan.shape.batch;
+  for (int i = 0; i < kAttentionMasks; ++i) {
+    AttentionMask& mask = plan.shape.masks[i];
+    if (!mask.present || mask.packed || mask.row == 0 || mask.key != 1) continue;
+    const int64_t floats = PackedAttentionMaskFloats(plan.shape.m, plan.shape.n);
+    int64_t matrices = 1, strides[kMaxRank] = {};
+    for (int axis = batch.rank - 1; axis >= 0; --axis) {
+      if (batch.masks[i][axis] == 0) continue;
+      strides[axis] = matrices * floats;
+      matrices *= batch.extents[axis];
+    }
+    if (matrices == plan.entries || matrices * floats > kSharedMaskFloats) continue;
+    SharedMask& shared = plan.shared[i];
+    shared.matrices = matrices;
+    shared.row = mask.row;
+    std::copy(batch.masks[i], batch.masks[i] + kMaxRank, shared.batch);
+    shared.offset = plan.shared_bytes;
+    plan.shared_bytes += static_cast<size_t>(RoundUp(matrices * floats * 4, int64_t{64}));
+    mask.packed = true;
+    std::copy(strides, strides + kMaxRank, batch.masks[i]);
+  }
+}
+
+// Transposes shared mask `i` into its place, which it returns.
+const float* TransposeShared(const AttentionPlan& plan, int i, const float* mask, void* workspace,
+                             Team& team) {
+  const AttentionShape& s = plan.shape;
+  const SharedMask& shared = plan.shared[i];
+  float* const to = reinterpret_cast<float*>(static_cast<std::byte*>(workspace) + shared.offset);
+  const int64_t width = PanelColumns(s.m), chunks = CeilDiv(s.n, kSharedKeys);
+  team.Run(shared.matrices * chunks, [&](int64_t task, int) {
+    int64_t matrix = task / chunks, from = 0;
+    float* const out = to + matrix * s.n * width;
+    for (int axis = s.batch.rank - 1; axis >= 0; --axis) {
+      if (shared.batch[axis] == 0) continue;
+      from += matrix % s.batch.extents[axis] * shared.batch[axis];
+      matrix /= s.batch.extents[axis];
+    }
+    const int64_t key = task % chunks * kSharedKeys;
+    PackPanelTranspose(mask + from + key, shared.row, std::min(kSharedKeys, s.n - key), s.m, width,
+                       out + key * width);
+  });
+  return to;
+}
+
 bool ByRows(const AttentionShape& s) {
   if (s.m > kRowsAtOnce || s.normalize || s.depth == 0) return false;
   for (const AttentionMask& m : s.masks) {
@@ -145,6 +198,7 @@ AttentionPlan PlanAttention(const AttentionShape& shape) {
         static_cast<size_t>(RoundUp(s.depth, int64_t{16}) + RoundUp(s.n, int64_t{16})) * 4;
   } else {
     plan.path = AttentionPath::kBlocks;
+    ShareMasks(plan);
     const int64_t lanes = AttentionLanes();
     const int64_t vectors = CeilDiv(s.m, lanes);
     plan.row_blocks = CeilDiv(vectors, kBlockQueries / lanes);
@@ -160,16 +214,22 @@ AttentionPlan PlanAttention(const AttentionShape& shape) {
 }
 
 size_t AttentionWorkspaceBytes(const AttentionPlan& plan, int team_size) {
-  return plan.worker_bytes * static_cast<size_t>(team_size);
+  return plan.shared_bytes + plan.worker_bytes * static_cast<size_t>(team_size);
 }
 
-void Attention(const AttentionPlan& plan, const AttentionArgs& args, void* workspace, Team& team) {
+void Attention(const AttentionPlan& plan, const AttentionArgs& given, void* workspace, Team& team) {
   if (plan.path == AttentionPath::kEmpty) return;
+  AttentionArgs args = given;
+  for (int i = 0; i < kAttentionMasks; ++i) {
+    if (plan.shared[i].matrices == 0) continue;
+    args.masks[i] = TransposeShared(plan, i, given.masks[i], workspace, team);
+  }
   const AttentionShape& s = plan.shape;
   const int64_t blocks = plan.entries * plan.row_blocks;
   team.Run(CeilDiv(blocks, plan.blocks_per_task), [&](int64_t task, int worker) {
-    float* const buffer = reinterpret_cast<float*>(static_cast<std::byte*>(workspace) +
-                                                   plan.worker_bytes * static_cast<size_t>(worker));
+    float* const buffer =
+        reinterpret_cast<float*>(static_cast<std::byte*>(workspace) + plan.shared_bytes +
+                                 plan.worker_bytes * static_cast<size_t>(worker));
     const int64_t last = std::min((task + 1) * plan.blocks_per_task, blocks);
     for (int64_t block = task * plan.blocks_per_task; block < last; ++block) {
       float scale = 1.0f;

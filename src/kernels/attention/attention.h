@@ -84,15 +84,25 @@ enum class AttentionPath : uint8_t {
   kBlocks,  // blocks of queries against blocks of keys
 };
 
+// A mask that several entries share, transposed into the workspace before they start.
+struct SharedMask {
+  int64_t matrices = 0;  // 0: not shared
+  int64_t row = 0;       // strides of the original
+  int64_t batch[kMaxRank] = {};
+  size_t offset = 0;  // in the workspace
+};
+
 struct AttentionPlan {
-  AttentionShape shape;
+  AttentionShape shape;  // with shared masks as packed ones
   AttentionPath path = AttentionPath::kEmpty;
   int64_t entries = 1;          // product of the batch extents
   int64_t rows_per_block = 0;   // queries
   int64_t row_blocks = 0;       // of an entry
   int64_t blocks_per_task = 1;  // row blocks, of one entry after the other
-  size_t worker_bytes = 0;      // workspace slice of one worker
-  const char* name() const;     // "attention_blocks"...
+  SharedMask shared[kAttentionMasks] = {};
+  size_t shared_bytes = 0;
+  size_t worker_bytes = 0;   // workspace slice of one worker, after the shared part
+  const char* name() const;  // "attention_blocks"...
 };
 
 // Pure function of the shape (and of the running CPU's vector width).
