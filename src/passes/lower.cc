@@ -35,6 +35,7 @@ Result<void> Lower(Graph* graph, const ops::Inference& known) {
   PX_RETURN_IF_ERROR(FoldConstants(graph));
   RemoveDeadCode(graph);
   NameActivations(graph);
+  FuseAttention(graph);
   FuseMatMul(graph);
   FuseConv(graph);
   UseChannelsLast(graph);

@@ -40,6 +40,7 @@ Result<void> Lower(Graph* graph, const ops::Inference& known);
 void Specialize(Graph* graph, const ops::Inference& known);
 // One file each, with its contract on top.
 void NameActivations(Graph* graph);
+void FuseAttention(Graph* graph);
 void FuseMatMul(Graph* graph);
 void FuseConv(Graph* graph);
 void UseChannelsLast(Graph* graph);

@@ -97,6 +97,12 @@ void Rewriter::Replace(NodeId at, Node fused, std::span<const NodeId> dropped) {
   Link(at);
 }
 
+void Rewriter::SetInput(NodeId i, size_t input, ValueId v) {
+  Unlink(i);
+  graph_->node(i).inputs[input] = v;
+  Link(i);
+}
+
 void Rewriter::Redirect(ValueId from, ValueId to) {
   std::vector<NodeId> readers = std::move(readers_[static_cast<size_t>(from)]);
   readers_[static_cast<size_t>(from)].clear();

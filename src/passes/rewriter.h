@@ -48,6 +48,8 @@ class Rewriter {
   // Whether `readers` are all that read `v`, which is no output of the graph.
   bool ReadOnlyBy(ValueId v, std::initializer_list<NodeId> readers) const;
 
+  bool IsOutput(ValueId v) const { return is_output_[static_cast<size_t>(v)]; }
+
   // The value of a constant f32 with one element.
   std::optional<float> Scalar(ValueId v) const;
   // A constant f32 tensor, or null. Its bytes may be misaligned: a view of the model's file.
@@ -62,6 +64,8 @@ class Rewriter {
   void Replace(NodeId at, Node fused, std::initializer_list<NodeId> dropped) {
     Replace(at, std::move(fused), std::span<const NodeId>(dropped.begin(), dropped.size()));
   }
+  // Node `i` reads `v` as its input.
+  void SetInput(NodeId i, size_t input, ValueId v);
   // Everything that reads `from` reads `to` instead, outputs of the graph included.
   void Redirect(ValueId from, ValueId to);
   // Drops the node, whose outputs nobody may read any more.

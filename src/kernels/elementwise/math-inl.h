@@ -46,12 +46,13 @@ HWY_INLINE hn::Vec<D> PowerOfTwo(D d, VI k) {
   return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(k, hn::Set(di, 127))));
 }
 
+// ln 2 in two parts. The high one has 15 significant bits: n * high is exact for |n| < 2^9.
+inline constexpr float kLn2High = 0.693145751953125f;
+inline constexpr float kLn2Low = 1.42860682e-6f;
+
 // x = n ln 2 + r with |r| <= 0.347: gives r and n. REQUIRES: |x| < 2^7 ln 2 + 1.
 template <class D, class V>
 HWY_INLINE auto ReduceLn2(D d, V x, V& r) {
-  // The high part has 15 significant bits, so n * high is exact for |n| < 2^9.
-  constexpr float kLn2High = 0.693145751953125f;
-  constexpr float kLn2Low = 1.42860682e-6f;
   const auto n = hn::NearestInt(hn::Mul(x, hn::Set(d, 1.44269504f)));
   const V nf = hn::ConvertTo(d, n);
   r = hn::NegMulAdd(nf, hn::Set(d, kLn2High), x);
@@ -80,6 +81,23 @@ HWY_INLINE V Exp(D d, V x) {
   const auto half = hn::ShiftRight<1>(n);
   const V y = hn::Mul(hn::Mul(p, PowerOfTwo(d, half)), PowerOfTwo(d, hn::Sub(n, half)));
   return hn::IfThenElse(hn::IsNaN(x), x, hn::IfThenZeroElse(vanishes, y));
+}
+
+// exp(x) for x <= 0, what softmax takes, in half of Exp's operations: 0 below -87, where the result
+// would near the denormals. Any result for x > 0.
+template <class D, class V>
+HWY_INLINE V ExpNeg(D d, V x) {
+  const hn::RebindToUnsigned<D> du;
+  // Adding 1.5 2^23 leaves an integer in the low bits: here n + 127, the exponent field of 2^n.
+  const V magic = hn::Set(d, 12582912.0f + 127.0f);
+  const V shifted = hn::MulAdd(x, hn::Set(d, 1.44269504f), magic);
+  const V n = hn::Sub(shifted, magic);
+  V r = hn::NegMulAdd(n, hn::Set(d, kLn2High), x);
+  r = hn::NegMulAdd(n, hn::Set(d, kLn2Low), r);
+  const V power = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(du, shifted)));
+  const V y = hn::MulAdd(ExpM1Reduced(d, r), power, power);
+  // What vanishes was computed to anything. NaN is not below, and stays.
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.0f)), y);
 }
 
 // exp(x) - 1 for x <= 0. Any result for x > 0.

@@ -1,0 +1,333 @@
+#include "kernels/attention/block.h"
+
+#include <limits>
+
+#include "base/checked.h"
+#include "kernels/gemm/panel.h"
+#include "kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/attention/block.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/attention/tile-inl.h"
+#include "kernels/elementwise/math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace parallax::kernels {
+namespace HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+
+int64_t LanesImpl() { return static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>())); }
+
+// The parts of a block's workspace, in floats.
+struct Parts {
+  int64_t q, scores, weighted, v_tail, masks, key_scales, max, block_max, sum, factors, total;
+};
+Parts PartsOf(const AttentionShape& s) {
+  const int64_t lanes = LanesImpl();
+  const int64_t keys = RoundUp(kBlockKeys, 8);
+  Parts p = {};
+  int64_t at = 0;
+  const auto take = [&at](int64_t floats) {
+    const int64_t from = at;
+    at += RoundUp(floats, 16);
+    return from;
+  };
+  p.q = take(s.depth * kBlockQueries);
+  p.scores = take(keys * kBlockQueries);
+  p.weighted = take(kBlockQueries * RoundUp(s.value_depth, lanes));
+  p.v_tail = take(s.value_depth % lanes != 0 ? keys * lanes : 0);
+  p.masks = take(kAttentionMasks * keys * kBlockQueries);
+  p.key_scales = take(s.normalize ? keys : 0);
+  p.max = take(kBlockQueries);
+  p.block_max = take(kBlockQueries);
+  p.sum = take(kBlockQueries);
+  p.factors = take(kBlockQueries);
+  p.total = at;
+  return p;
+}
+
+int64_t FloatsImpl(const AttentionShape& s) { return PartsOf(s).total; }
+
+// dst[i][width] = src(i, j) for j < columns, zeros up to the width.
+void Gather(const float* src, int64_t step_i, int64_t step_j, int64_t count, int64_t columns,
+            int64_t width, float* dst) {
+  if (step_i == 1) return PackPanelTranspose(src, step_j, count, columns, width, dst);
+  if (step_j == 1) return PackPanelCopy(src, step_i, count, columns, width, dst);
+  for (int64_t i = 0; i < count; ++i) {
+    for (int64_t j = 0; j < width; ++j) {
+      dst[i * width + j] = j < columns ? src[i * step_i + j * step_j] : 0.0f;
+    }
+  }
+}
+
+// Q' = scale * Q, each query divided by its norm where the shape says so.
+void LoadQueries(const AttentionBlock& block, int64_t width, float* q) {
+  const AttentionShape& s = *block.shape;
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = LanesImpl();
+  Gather(block.q, s.q.depth, s.q.row, s.depth, block.rows, width, q);
+  for (int64_t j = 0; j < width; j += lanes) {
+    auto factor = hn::Set(d, block.scale);
+    if (s.normalize) {
+      auto squares = hn::Zero(d);
+      for (int64_t i = 0; i < s.depth; ++i) {
+        const auto x = hn::LoadU(d, q + i * width + j);
+        squares = hn::MulAdd(x, x, squares);
+      }
+      const auto norm = hn::Sqrt(squares), least = hn::Set(d, s.epsilon);
+      factor = hn::Div(factor, hn::IfThenElse(hn::Lt(norm, least), least, norm));
+    }
+    for (int64_t i = 0; i < s.depth; ++i) {
+      float* at = q + i * width + j;
+      hn::StoreU(hn::Mul(hn::LoadU(d, at), factor), d, at);
+    }
+  }
+}
+
+// 1 / max(norm, epsilon) of each key.
+void KeyScales(const AttentionShape& s, const float* k, int64_t keys, float* scales) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = LanesImpl();
+  for (int64_t r = 0; r < keys; ++r) {
+    const float* row = k + r * s.k.row;
+    auto squares = hn::Zero(d);
+    for (int64_t i = 0; i < s.depth; i += lanes) {
+      const int64_t left = s.depth - i;
+      const auto x =
+          left >= lanes ? hn::LoadU(d, row + i) : LoadTail(d, row + i, static_cast<size_t>(left));
+      squares = hn::MulAdd(x, x, squares);
+    }
+    scales[r] = hn::GetLane(hn::SumOfLanes(d, squares));
+  }
+  const auto one = hn::Set(d, 1.0f), least = hn::Set(d, s.epsilon);
+  for (int64_t r = 0; r < keys; r += lanes) {  // up to a whole vector past the end, in the scratch
+    const auto norm = hn::Sqrt(hn::LoadU(d, scales + r));
+    hn::StoreU(hn::Div(one, hn::IfThenElse(hn::Lt(norm, least), least, norm)), d, scales + r);
+  }
+}
+
+// The masks of keys [key, key + keys) as tiles add them; those with rows are transposed to `scratch`.
+void SetMasks(const AttentionBlock& block, int64_t key, int64_t keys, int64_t width, float* scratch,
+              TileMask masks[kAttentionMasks]) {
+  const int64_t packed_width = RoundUp(block.shape->m, LanesImpl());
+  for (int i = 0; i < kAttentionMasks; ++i) {
+    const AttentionMask& m = block.shape->masks[i];
+    if (!m.present) continue;
+    if (m.packed) {
+      masks[i] = {block.masks[i] + key * packed_width, packed_width, false};
+    } else if (m.row == 0) {
+      masks[i] = {block.masks[i] + key * m.key, m.key, true};
+    } else {
+      float* const to = scratch + i * RoundUp(kBlockKeys, 8) * kBlockQueries;
+      Gather(block.masks[i] + key * m.key, m.key, m.row, keys, block.rows, width, to);
+      masks[i] = {to, width, false};
+    }
+  }
+}
+
+// Columns [0, vectors) in groups of at most kTileVectors, as even as they go.
+struct Groups {
+  int64_t vectors, size;
+};
+HWY_INLINE Groups GroupsOf(int64_t vectors) {
+  const int64_t count = CeilDiv(vectors, static_cast<int64_t>(kTileVectors));
+  return {vectors, CeilDiv(vectors, count)};
+}
+
+// S and the largest score of each query.
+void Scores(const AttentionShape& s, const float* k, int64_t keys, const float* q, int64_t width,
+            const float* key_scales, const TileMask masks[kAttentionMasks], float* scores,
+            float* max) {
+  const int64_t lanes = LanesImpl();
+  const Groups groups = GroupsOf(width / lanes);
+  ScoreTileArgs t;
+  t.a_row = s.k.row;
+  t.a_k = s.k.depth;
+  t.b_k = width;
+  t.k = s.depth;
+  // The tallest tile of the widest group leads; narrower groups follow its rows in their own.
+  for (int64_t r = 0, rows = 0; r < keys; r += rows) {
+    rows = TileRows(keys - r, groups.size);
+    for (int64_t g = 0; g < groups.vectors; g += groups.size) {
+      const int64_t vectors = HWY_MIN(groups.size, groups.vectors - g);
+      for (int64_t i = 0, height = 0; i < rows; i += height) {
+        height = TileRows(rows - i, vectors);
+        const int64_t key = r + i;
+        t.a = k + key * s.k.row;
+        t.b = q + g * lanes;
+        t.c = scores + key * width + g * lanes;
+        t.max = max + g * lanes;
+        t.key_scales = key_scales == nullptr ? nullptr : key_scales + key;
+        for (int m = 0; m < kAttentionMasks; ++m) {
+          t.masks[m] = masks[m];
+          if (masks[m].at == nullptr) continue;
+          t.masks[m].at += key * masks[m].key + (masks[m].across ? 0 : g * lanes);
+        }
+        CallScoreTile(t, height, vectors);
+      }
+    }
+  }
+}
+
+// S becomes exp(S - max); the running maxima and sums take the block in, and `factors` is what
+// weighted values of earlier blocks have to be multiplied by.
+void Weights(int64_t keys, int64_t width, float* scores, const float* block_max, float* max,
+             float* sum, float* factors) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = LanesImpl();
+  for (int64_t j = 0; j < width; j += lanes) {
+    const auto before = hn::LoadU(d, max + j);
+    const auto now = hn::Max(before, hn::LoadU(d, block_max + j));
+    // Without a finite score so far the weights are 0, not exp(-inf - -inf).
+    const auto none = hn::Eq(now, hn::Set(d, -std::numeric_limits<float>::infinity()));
+    const auto base = hn::IfThenZeroElse(none, now);
+    const auto factor = ExpNeg(d, hn::Sub(before, base));
+    float* HWY_RESTRICT at = scores + j;
+    auto s0 = hn::Zero(d), s1 = hn::Zero(d);
+    int64_t r = 0;
+    for (; r + 2 <= keys; r += 2, at += 2 * width) {
+      const auto e0 = ExpNeg(d, hn::Sub(hn::LoadU(d, at), base));
+      const auto e1 = ExpNeg(d, hn::Sub(hn::LoadU(d, at + width), base));
+      hn::StoreU(e0, d, at);
+      hn::StoreU(e1, d, at + width);
+      s0 = hn::Add(s0, e0);
+      s1 = hn::Add(s1, e1);
+    }
+    if (r < keys) {
+      const auto e = ExpNeg(d, hn::Sub(hn::LoadU(d, at), base));
+      hn::StoreU(e, d, at);
+      s0 = hn::Add(s0, e);
+    }
+    hn::StoreU(hn::MulAdd(hn::LoadU(d, sum + j), factor, hn::Add(s0, s1)), d, sum + j);
+    hn::StoreU(now, d, max + j);
+    hn::StoreU(factor, d, factors + j);
+  }
+}
+
+// The weighted values: of the first block, of one in the middle, or the last, which goes to Y.
+void Context(const AttentionBlock& block, const float* v, const float* v_tail, int64_t keys,
+             const float* scores, int64_t width, float* weighted, const float* factors,
+             const float* inverse, bool first) {
+  const AttentionShape& s = *block.shape;
+  const int64_t lanes = LanesImpl();
+  const int64_t ldc = RoundUp(s.value_depth, lanes);
+  // A tail of V lies elsewhere, and makes a group of its own.
+  const int64_t whole = s.value_depth / lanes;
+  const int64_t tail = s.value_depth % lanes;
+  const Groups groups = whole > 0 ? GroupsOf(whole) : Groups{0, 1};
+  ContextTileArgs t;
+  t.a_k = width;
+  t.k = keys;
+  t.ldc = ldc;
+  t.ld_out = inverse != nullptr ? s.y.row : ldc;
+  const auto columns = [&](int64_t g, int64_t vectors) HWY_ATTR {
+    for (int64_t r = 0, rows = 0; r < block.rows; r += rows) {
+      rows = TileRows(block.rows - r, vectors);
+      t.a = scores + r;
+      t.c = first ? nullptr : weighted + r * ldc + g * lanes;
+      t.factors = factors + r;
+      t.inverse = inverse == nullptr ? nullptr : inverse + r;
+      t.out = (inverse != nullptr ? block.y : weighted) + r * t.ld_out + g * lanes;
+      CallContextTile(t, rows, vectors);
+    }
+  };
+  t.last_lanes = lanes;
+  t.b_k = s.v.row;
+  for (int64_t g = 0; g < groups.vectors; g += groups.size) {
+    t.b = v + g * lanes;
+    columns(g, HWY_MIN(groups.size, groups.vectors - g));
+  }
+  if (tail > 0) {
+    t.b = v_tail;
+    t.b_k = lanes;
+    t.last_lanes = inverse != nullptr ? tail : lanes;
+    columns(whole, 1);
+  }
+}
+
+void AttendImpl(const AttentionBlock& block) {
+  const hn::ScalableTag<float> d;
+  const AttentionShape& s = *block.shape;
+  const int64_t lanes = LanesImpl();
+  const int64_t width = RoundUp(block.rows, lanes);
+  const Parts parts = PartsOf(s);
+  float* const w = block.workspace;
+  float* const scores = w + parts.scores;
+  float* const max = w + parts.max;
+  float* const sum = w + parts.sum;
+  float* const factors = w + parts.factors;
+  LoadQueries(block, width, w + parts.q);
+  const auto lowest = hn::Set(d, -std::numeric_limits<float>::infinity());
+  for (int64_t j = 0; j < width; j += lanes) {
+    hn::StoreU(lowest, d, max + j);
+    hn::StoreU(hn::Zero(d), d, sum + j);
+  }
+
+  // Blocks of keys of equal size, a whole number of tiles where there are several.
+  const int64_t blocks = CeilDiv(s.n, kBlockKeys);
+  const int64_t tall = TallRows(static_cast<int>(GroupsOf(width / lanes).size));
+  const int64_t size = HWY_MIN(RoundUp(CeilDiv(s.n, blocks), tall), RoundUp(kBlockKeys, 8));
+  for (int64_t key = 0; key < s.n; key += size) {
+    const int64_t keys = HWY_MIN(size, s.n - key);
+    const float* k = block.k + key * s.k.row;
+    const float* v = block.v + key * s.v.row;
+    const float* key_scales = nullptr;
+    if (s.normalize) {
+      KeyScales(s, k, keys, w + parts.key_scales);
+      key_scales = w + parts.key_scales;
+    }
+    TileMask masks[kAttentionMasks];
+    SetMasks(block, key, keys, width, w + parts.masks, masks);
+    for (int64_t j = 0; j < width; j += lanes) hn::StoreU(lowest, d, w + parts.block_max + j);
+    Scores(s, k, keys, w + parts.q, width, key_scales, masks, scores, w + parts.block_max);
+    Weights(keys, width, scores, w + parts.block_max, max, sum, factors);
+
+    const float* inverse = nullptr;
+    if (key + keys == s.n) {  // the maxima are not needed any more
+      for (int64_t j = 0; j < width; j += lanes) {
+        hn::StoreU(hn::Div(hn::Set(d, 1.0f), hn::LoadU(d, sum + j)), d, max + j);
+      }
+      inverse = max;
+    }
+    const int64_t tail = s.value_depth % lanes;
+    if (tail > 0) {
+      PackPanelCopy(v + s.value_depth - tail, s.v.row, keys, tail, lanes, w + parts.v_tail);
+    }
+    Context(block, v, w + parts.v_tail, keys, scores, width, w + parts.weighted, factors, inverse,
+            key == 0);
+  }
+  if (s.rows_of_nan == RowsOfNaN::kZero) {
+    for (int64_t r = 0; r < block.rows; ++r) {
+      if (sum[r] > 0.0f) continue;  // 0: every score was -infinity
+      for (int64_t j = 0; j < s.value_depth; ++j) block.y[r * s.y.row + j] = 0.0f;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace parallax::kernels
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace parallax::kernels {
+namespace {
+HWY_EXPORT(AttendImpl);
+HWY_EXPORT(FloatsImpl);
+HWY_EXPORT(LanesImpl);
+}  // namespace
+
+void AttendBlock(const AttentionBlock& block) { HWY_DYNAMIC_DISPATCH(AttendImpl)(block); }
+
+size_t AttentionBlockFloats(const AttentionShape& shape) {
+  return static_cast<size_t>(HWY_DYNAMIC_DISPATCH(FloatsImpl)(shape));
+}
+
+int64_t AttentionLanes() { return HWY_DYNAMIC_DISPATCH(LanesImpl)(); }
+
+}  // namespace parallax::kernels
+#endif  // HWY_ONCE
