@@ -30,8 +30,7 @@ def content_hash(files, texts):
 
 
 def make_graph(case, rival, inputs, outputs):
-    model = onnx.load(model_path(case.model))
-    model = graphs.without_ifs(graphs.reduced(model, model.graph.output), inputs)
+    model = graphs.without_ifs(onnx.load(model_path(case.model)), inputs)
     graphs.fix_extents(model, inputs, outputs)
     for rewrite in rival.rewrites:
         model = getattr(graphs, rewrite)(model)
@@ -43,12 +42,18 @@ def convert(case, rival, inputs, outputs, folder):
     graph = make_graph(case, rival, inputs, outputs)
     onnx.save(graph, folder / GRAPH)
     given = {value.name: inputs[value.name] for value in graph.graph.input}
-    with tempfile.NamedTemporaryFile(suffix=".npz") as file:
-        np.savez(file, **given)
-        file.flush()
-        made = work(rival.name, {"work": "convert", "graph": GRAPH, "inputs": file.name, "folder": str(folder)})
-    return {"file": made["file"], "input_names": list(given),
-            "output_shapes": {value.name: list(outputs[value.name].shape) for value in graph.graph.output}}
+    wanted = {value.name: outputs[value.name] for value in graph.graph.output}
+    job = {"work": "convert", "graph": GRAPH, "folder": str(folder)}
+    with tempfile.TemporaryDirectory() as arrays:
+        for key, values in (("inputs", given), ("outputs", wanted)):
+            job[key] = f"{arrays}/{key}.npz"
+            np.savez(job[key], **values)
+        made = work(rival.name, job)
+    return {"file": made["file"], "input_names": list(given), "output_shapes": shapes(wanted)}
+
+
+def shapes(arrays):
+    return {name: list(array.shape) for name, array in arrays.items()}
 
 
 def remove_leftovers(folder, file):
@@ -67,12 +72,10 @@ def loaded(name, case, rival_name, version, inputs, outputs):
     rival = rival_class(rival_name)
     model = model_path(case.model)
     if rival.as_it_is:
-        return {"file": str(model), "input_names": list(inputs),
-                "output_shapes": {key: list(array.shape) for key, array in outputs.items()}}
+        return {"file": str(model), "input_names": list(inputs), "output_shapes": shapes(outputs)}
 
     sources = [HERE / file for file in ("graphs.py", "convert.py", "requirements.txt", f"rivals/{rival_name}.py")]
-    shapes = [(key, array.shape, array.dtype) for key, array in inputs.items()]
-    folder = CACHE / f"{name}-{rival_name}-{content_hash([model, *sources], [version, shapes])}"
+    folder = CACHE / f"{name}-{rival_name}-{content_hash([model, *sources], [version, shapes(inputs)])}"
     outcome = folder / "outcome.json"
     if not outcome.exists():
         CACHE.mkdir(parents=True, exist_ok=True)

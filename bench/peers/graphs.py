@@ -26,11 +26,7 @@ def names_read(node):
 
 
 def reduced(model, outputs):
-    """A new model that computes only `outputs` (value infos); what they do not need is left out.
-
-    It names no producer: MNN's converter treats a graph by PyTorch in a way of its own and then loses the
-    causal mask of CLIP.
-    """
+    """A new model that computes only `outputs` (value infos); what they do not need is left out."""
     wanted = {output.name for output in outputs}
     nodes = []
     for node in reversed(model.graph.node):

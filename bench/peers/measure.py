@@ -15,9 +15,6 @@ from harness.cli import ParallaxError
 from harness.peer import Peer
 from process import RivalError, work
 
-# The parity tests hold the tight bounds of parallax; a timing needs to know that all did the same work.
-# Approximations that a rival makes on purpose (MNN's erf) pass below it, a lost mask does not.
-DIFFERENCE_LIMIT = 2.0**-10
 # Of the same shapes; the second one hides a few tokens from the models that take a mask.
 CHECKED_SEEDS = (1, 9)
 ROUND_SECONDS, MIN_RUNS, MAX_RUNS = 1.0, 5, 1000
@@ -105,7 +102,7 @@ class Measured:
             except (ParallaxError, RivalError) as error:
                 self._outcomes[side] = {"outcome": "failed", "detail": str(error)}
                 continue
-            if apart <= DIFFERENCE_LIMIT:
+            if apart <= summary.DIFFERENCE_LIMIT:
                 self._right[side] = program
             else:
                 self._outcomes[side] = {

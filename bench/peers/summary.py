@@ -5,6 +5,10 @@ import statistics
 
 import numpy as np
 
+# Of difference(). The parity tests hold the tight bounds of parallax; a timing needs to know that all did the
+# same work. Approximations that a rival makes on purpose (MNN's erf) pass below it, a lost mask does not.
+DIFFERENCE_LIMIT = 2.0**-10
+
 
 def latency(rounds):
     """Of rounds' {min, mean, median, max}: fastest, mean of means, median of medians, slowest."""

@@ -45,7 +45,8 @@ def version(rival, job):
 
 def convert(rival, job):
     folder = pathlib.Path(job["folder"])
-    return {"file": rival.convert(folder / job["graph"], arrays(job["inputs"]), folder).name}
+    file = rival.convert(folder / job["graph"], arrays(job["inputs"]), arrays(job["outputs"]), folder)
+    return {"file": file.name}
 
 
 def run(rival, job):

@@ -9,7 +9,8 @@ A rival is a class `Rival` with
 and, only ever called in a process of that interpreter (worker.py),
     __init__()      imports its packages, so that what they take is not counted as the model's memory
     version()       text
-    convert(graph, inputs, folder)   writes to `folder` what load() reads and gives its path
+    convert(graph, inputs, outputs, folder)   writes to `folder` what load() reads and gives its path. The arrays
+                    by name are in the graph's order; `outputs` is what ONNX Runtime makes of `inputs`
     load(file, threads, inputs, outputs)   f32 on the CPU. `inputs` are the graph's names in order, `outputs`
                     its {name: shape} in order
     run(inputs)     {name: array} to {name: array}, arrays that stay valid

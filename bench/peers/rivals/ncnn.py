@@ -23,7 +23,7 @@ class Rival:
     def version(self):
         return self._library.__version__
 
-    def convert(self, graph, inputs, folder):
+    def convert(self, graph, inputs, outputs, folder):
         shapes = (f"[{','.join(map(str, array.shape))}]{TYPES[str(array.dtype)]}" for array in inputs.values())
         # Looked up, not imported: its package wants PyTorch.
         program = pathlib.Path(importlib.util.find_spec("pnnx").origin).with_name("pnnx")

@@ -20,7 +20,7 @@ class Rival:
     def version(self):
         return self._version
 
-    def convert(self, graph, inputs, folder):
+    def convert(self, graph, inputs, outputs, folder):
         return graph  # it reads ONNX
 
     def load(self, file, threads, inputs, outputs):
