@@ -155,16 +155,17 @@ HWY_INLINE V Tanh(D d, V x) {
   const V p = Polynomial(d, t, -3.333333135e-01f, 1.333321035e-01f, -5.394720659e-02f,
                          2.170297131e-02f, -8.182681166e-03f, 2.147543011e-03f);
   const V small = hn::MulAdd(hn::Mul(x, t), p, x);
-  const V e = Exp(d, hn::Add(z, z));
-  const V large = hn::Sub(one, hn::Div(hn::Set(d, 2.0f), hn::Add(e, one)));
+  const V e = ExpNeg(d, hn::Neg(hn::Add(z, z)));
+  const V large = hn::Sub(one, hn::Div(hn::Add(e, e), hn::Add(e, one)));
   return hn::CopySign(hn::IfThenElse(hn::Lt(z, hn::Set(d, 0.625f)), small, large), x);
 }
 
-// 1 / (1 + exp(-x)), by exp(-|x|) so that neither end overflows and small results keep their bits.
+// 1 / (1 + exp(-x)), by exp(-|x|) so that neither end overflows and small results keep their bits;
+// 0 below -87, as Swish.
 template <class D, class V>
 HWY_INLINE V Sigmoid(D d, V x) {
   const V one = hn::Set(d, 1.0f);
-  const V z = Exp(d, hn::Neg(hn::Abs(x)));
+  const V z = ExpNeg(d, hn::Neg(hn::Abs(x)));
   return hn::Div(hn::IfThenElse(hn::Lt(x, hn::Zero(d)), z, one), hn::Add(one, z));
 }
 
@@ -174,15 +175,9 @@ template <class D, class V>
 HWY_INLINE V Swish(D d, V x, float a) {
   const V one = hn::Set(d, 1.0f);
   const V s = hn::Mul(x, hn::Set(d, a));
-  const auto negative = hn::Lt(s, hn::Zero(d));
-  const V low = hn::Set(d, -87.0f);
-  const V t = hn::Neg(hn::Abs(s));
-  const auto vanishes = hn::Lt(t, low);
-  V r;
-  const V scale = PowerOfTwo(d, ReduceLn2(d, hn::IfThenElse(vanishes, low, t), r));
-  const V z = hn::Mul(hn::Add(ExpM1Reduced(d, r), one), scale);  // exp(-|a x|)
-  const V top = hn::IfThenElse(negative, hn::IfThenZeroElse(vanishes, z), one);
-  return hn::Div(hn::Mul(x, top), hn::Add(one, z));
+  const V z = ExpNeg(d, hn::CopySignToAbs(hn::Abs(s), hn::Set(d, -1.0f)));  // exp(-|a x|)
+  const V top = hn::Mul(x, hn::IfThenElse(hn::Lt(s, hn::Zero(d)), z, one));
+  return hn::Div(top, hn::Add(one, z));
 }
 
 template <class D, class V>
@@ -199,7 +194,7 @@ HWY_INLINE V Erf(D d, V x) {
   const V p = Polynomial(d, bounded, 1.879059564e-04f, -1.129577756e+00f, -6.332211494e-01f,
                          -1.084172502e-01f, 2.520741895e-02f, -4.204250406e-03f, 4.412731505e-04f,
                          -2.168146057e-05f);
-  const V large = hn::Sub(one, Exp(d, p));
+  const V large = hn::Sub(one, ExpNeg(d, p));  // -17 <= p
   return hn::CopySign(hn::IfThenElse(hn::Lt(z, one), small, large), x);
 }
 
