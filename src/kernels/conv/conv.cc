@@ -38,7 +38,9 @@ ConvAlgorithm ChooseAlgorithm(const ConvShape& s, const ConvOptions& options) {
                          (s.layout == ConvLayout::kChannelsLast && s.groups == 1))) {
     return ConvAlgorithm::kPointwise;
   }
-  if (s.layout == ConvLayout::kFirstToLast) return ConvAlgorithm::kIndirectGemm;
+  if (s.layout == ConvLayout::kFirstToLast) {
+    return HasStem(s) ? ConvAlgorithm::kStem : ConvAlgorithm::kIndirectGemm;
+  }
   if (s.layout == ConvLayout::kChannelsLast) return ChooseChannelsLast(s, options);
   if (s.rank > 3 || s.KernelSize() > kMaxTaps) return ConvAlgorithm::kDirect;
   // Up to 4 output channels a group a GEMM tile would be mostly empty.
@@ -111,6 +113,8 @@ const char* ConvPlan::name() const {
       return "conv_direct";
     case ConvAlgorithm::kIndirectGemm:
       return shape.layout == ConvLayout::kFirstToLast ? "conv_gathered_gemm" : "conv_indirect_gemm";
+    case ConvAlgorithm::kStem:
+      return "conv_stem";
     case ConvAlgorithm::kDepthwiseLast:
       return "conv_depthwise_last";
     case ConvAlgorithm::kWinograd2:
@@ -158,6 +162,9 @@ ConvPlan PlanConv(const ConvShape& shape, const ConvOptions& options) {
     case ConvAlgorithm::kIndirectGemm:
       PlanChannelsLast(plan);
       break;
+    case ConvAlgorithm::kStem:
+      PlanStem(plan);
+      break;
     case ConvAlgorithm::kDepthwiseLast:
       PlanDepthwiseLast(plan);
       break;
@@ -199,6 +206,9 @@ void PackConvWeights(const ConvPlan& plan, const void* weights, void* packed) {
     }
     case ConvAlgorithm::kIndirectGemm:
       PackChannelsLast(plan, weights, static_cast<float*>(packed));
+      break;
+    case ConvAlgorithm::kStem:
+      PackStem(plan, weights, static_cast<float*>(packed));
       break;
     case ConvAlgorithm::kDepthwiseLast:
       PackDepthwiseLast(plan, weights, static_cast<float*>(packed));
@@ -244,6 +254,9 @@ void Conv(const ConvPlan& plan, const float* input, const void* packed, const fl
       break;
     case ConvAlgorithm::kIndirectGemm:
       RunChannelsLast(plan, args, team);
+      break;
+    case ConvAlgorithm::kStem:
+      RunStem(plan, args, team);
       break;
     case ConvAlgorithm::kDepthwiseLast:
       RunDepthwiseLast(plan, args, team);
