@@ -25,11 +25,16 @@ void DispatchSize(size_t elem_size, F&& f) {
   }
 }
 
-// n contiguous elements. Short runs, common in transposes, are not worth a call.
+// n contiguous elements. Short runs, common in transposes and between channels of an image, are not
+// worth a call: they go by blocks of known size, the last of which overlaps the one before.
 template <class T>
 void CopyRun(const T* src, T* dst, int64_t n) {
-  if (n >= static_cast<int64_t>(32 / sizeof(T))) {
+  constexpr int64_t kBlock = 32 / sizeof(T);
+  if (n > 16 * kBlock) {
     std::memcpy(dst, src, static_cast<size_t>(n) * sizeof(T));
+  } else if (n >= kBlock) {
+    for (int64_t i = 0; i + kBlock < n; i += kBlock) std::memcpy(dst + i, src + i, 32);
+    std::memcpy(dst + n - kBlock, src + n - kBlock, 32);
   } else {
     for (int64_t i = 0; i < n; ++i) dst[i] = src[i];
   }
