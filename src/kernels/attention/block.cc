@@ -88,23 +88,59 @@ void LoadQueries(const AttentionBlock& block, int64_t width, float* q) {
   }
 }
 
-// 1 / max(norm, epsilon) of each key.
+// The sums of the lanes of four vectors, next to each other at `to`.
+template <class D, class V>
+HWY_INLINE void StoreSums(D d, V a, V b, V c, V e, float* to) {
+#if HWY_TARGET == HWY_SCALAR
+  to[0] = hn::GetLane(a);
+  to[1] = hn::GetLane(b);
+  to[2] = hn::GetLane(c);
+  to[3] = hn::GetLane(e);
+  (void)d;
+#else
+  // Within each block of four lanes two steps of adding halves leave one sum of each vector.
+  const hn::RepartitionToWide<D> dw;
+  const auto ab =
+      hn::BitCast(dw, hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b)));
+  const auto ce =
+      hn::BitCast(dw, hn::Add(hn::InterleaveLower(d, c, e), hn::InterleaveUpper(d, c, e)));
+  HWY_ALIGN float blocks[hn::MaxLanes(d)];
+  hn::Store(hn::Add(hn::BitCast(d, hn::InterleaveLower(dw, ab, ce)),
+                    hn::BitCast(d, hn::InterleaveUpper(dw, ab, ce))),
+            d, blocks);
+  const hn::CappedTag<float, 4> d4;
+  auto sum = hn::Load(d4, blocks);
+  for (size_t i = 4; i < hn::Lanes(d); i += 4) sum = hn::Add(sum, hn::Load(d4, blocks + i));
+  hn::StoreU(sum, d4, to);
+#endif
+}
+
+// 1 / max(norm, epsilon) of each key. `scales` has room for whole vectors.
 void KeyScales(const AttentionShape& s, const float* k, int64_t keys, float* scales) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = LanesImpl();
-  for (int64_t r = 0; r < keys; ++r) {
-    const float* row = k + r * s.k.row;
-    auto squares = hn::Zero(d);
+  for (int64_t r = 0; r < keys; r += 4) {
+    const float* HWY_RESTRICT k0 = k + r * s.k.row;  // past the last key: that one again
+    const float* HWY_RESTRICT k1 = k + HWY_MIN(r + 1, keys - 1) * s.k.row;
+    const float* HWY_RESTRICT k2 = k + HWY_MIN(r + 2, keys - 1) * s.k.row;
+    const float* HWY_RESTRICT k3 = k + HWY_MIN(r + 3, keys - 1) * s.k.row;
+    auto s0 = hn::Zero(d), s1 = hn::Zero(d), s2 = hn::Zero(d), s3 = hn::Zero(d);
     for (int64_t i = 0; i < s.depth; i += lanes) {
-      const int64_t left = s.depth - i;
-      const auto x =
-          left >= lanes ? hn::LoadU(d, row + i) : LoadTail(d, row + i, static_cast<size_t>(left));
-      squares = hn::MulAdd(x, x, squares);
+      const size_t left = static_cast<size_t>(HWY_MIN(s.depth - i, lanes));
+      const auto load = [&](const float* row) HWY_ATTR {
+        return left == static_cast<size_t>(lanes) ? hn::LoadU(d, row + i)
+                                                  : LoadTail(d, row + i, left);
+      };
+      const auto x0 = load(k0), x1 = load(k1), x2 = load(k2), x3 = load(k3);
+      s0 = hn::MulAdd(x0, x0, s0);
+      s1 = hn::MulAdd(x1, x1, s1);
+      s2 = hn::MulAdd(x2, x2, s2);
+      s3 = hn::MulAdd(x3, x3, s3);
     }
-    scales[r] = hn::GetLane(hn::SumOfLanes(d, squares));
+    StoreSums(d, s0, s1, s2, s3, scales + r);
   }
   const auto one = hn::Set(d, 1.0f), least = hn::Set(d, s.epsilon);
-  for (int64_t r = 0; r < keys; r += lanes) {  // up to a whole vector past the end, in the scratch
+  for (int64_t r = 0; r < keys; r += lanes) {
     const auto norm = hn::Sqrt(hn::LoadU(d, scales + r));
     hn::StoreU(hn::Div(one, hn::IfThenElse(hn::Lt(norm, least), least, norm)), d, scales + r);
   }
