@@ -13,8 +13,8 @@
 namespace parallax::kernels {
 namespace {
 
-// A block computes scores for whole vectors of queries; this many or fewer are cheaper one by one.
-constexpr int64_t kRowsAtOnce = 3;
+// This many queries or fewer are cheaper one by one than as a block.
+constexpr int64_t kRowsAtOnce = 2;
 // A task of fewer multiply-adds (some microseconds) is not worth handing to a thread.
 constexpr double kMinTaskMacs = 1 << 19;
 
