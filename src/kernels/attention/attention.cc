@@ -48,10 +48,11 @@ AttentionArgs EntryArgs(const AttentionPlan& plan, const AttentionArgs& args, in
                         float* scale) {
   const Offsets o = EntryOffsets(plan.shape.batch, entry);
   AttentionArgs at = args;
+  at.y += o.y;
+  if (plan.path == AttentionPath::kZero) return at;  // K and V may be null
   at.q += o.q;
   at.k += o.k;
   at.v += o.v;
-  at.y += o.y;
   for (int m = 0; m < kAttentionMasks; ++m) {
     if (plan.shape.masks[m].present) at.masks[m] += o.masks[m];
   }

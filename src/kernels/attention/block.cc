@@ -25,6 +25,9 @@ int64_t LanesImpl() { return static_cast<int64_t>(hn::Lanes(hn::ScalableTag<floa
 // At most so many queries are kept in rows rather than across lanes.
 constexpr int64_t kFewQueries = 8;
 
+// Whether blocks transpose the mask for themselves.
+bool TransposesMask(const AttentionMask& m) { return m.present && !m.packed && m.row != 0; }
+
 // The parts of a block's workspace, in floats.
 struct Parts {
   int64_t q, q_rows, scores, weighted, v_tail, masks, key_scales, max, block_max, sum, factors,
@@ -45,7 +48,8 @@ Parts PartsOf(const AttentionShape& s) {
   p.scores = take(keys * kBlockQueries);
   p.weighted = take(kBlockQueries * RoundUp(s.value_depth, lanes));
   p.v_tail = take(s.value_depth % lanes != 0 ? keys * lanes : 0);
-  p.masks = take(kAttentionMasks * keys * kBlockQueries);
+  const bool transposes = TransposesMask(s.masks[0]) || TransposesMask(s.masks[1]);
+  p.masks = take(transposes ? kAttentionMasks * keys * kBlockQueries : 0);
   p.key_scales = take(s.normalize ? keys : 0);
   p.max = take(kBlockQueries);
   p.block_max = take(kBlockQueries);
