@@ -85,12 +85,33 @@ need_venv() {
   wanted=$(sha256sum <requirements-dev.txt)
   [[ -x .venv/bin/python && -f $stamp && $(<"$stamp") == "$wanted" ]] && return
   section "Python packages in .venv"
-  local python=python3
-  [[ -x /usr/bin/python3 ]] && python=/usr/bin/python3  # the distribution's, whatever else is in PATH
-  rm -rf .venv
-  "$python" -m venv .venv
+  new_venv .venv
   .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-dev.txt
   echo "$wanted" >"$stamp"
+}
+
+# need_peers: .venv-peers holds what can be installed of bench/peers/requirements.txt. The benchmark says
+# which rival is not there and goes on with the others.
+need_peers() {
+  local list=bench/peers/requirements.txt stamp=.venv-peers/.requirements.sha256 wanted line
+  wanted=$(sha256sum <"$list")
+  [[ -x .venv-peers/bin/python && -f $stamp && $(<"$stamp") == "$wanted" ]] && return
+  section "rivals' Python packages in .venv-peers"
+  new_venv .venv-peers
+  while read -r line; do
+    [[ -z $line || $line == \#* ]] && continue
+    .venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --no-deps "$line" </dev/null ||
+      echo "dev: $line cannot be installed; remove .venv-peers to try again" >&2
+  done <"$list"
+  echo "$wanted" >"$stamp"
+}
+
+# new_venv FOLDER: an empty one, of the distribution's Python, whatever else is in PATH.
+new_venv() {
+  local python=python3
+  [[ -x /usr/bin/python3 ]] && python=/usr/bin/python3
+  rm -rf "$1"
+  "$python" -m venv "$1"
 }
 
 need_models() {

@@ -207,7 +207,9 @@ void RunConv(benchmark::State& state, const ConvRow& row, ConvLayout layout, int
     const int64_t oc = i * 7919 % s.out_channels, at = i * 104729 % s.OutSize();
     double norm = 0;
     const double want = ConvElement(s, x.data(), w.data(), oc, at / s.out[1], at % s.out[1], &norm);
-    const Strides by = StridesOf(s, s.out_channels, s.OutSize());
+    const Strides by = s.layout == ConvLayout::kFirstToLast
+                           ? Strides{1, s.out_channels}
+                           : StridesOf(s, s.out_channels, s.OutSize());
     const double units = plan.algorithm == ConvAlgorithm::kWinograd4 ? 6e-6 : 6e-8;
     if (std::abs(y.data()[oc * by.channel + at * by.position] - want) >
         static_cast<double>(depth) * units * norm) {
@@ -326,9 +328,10 @@ int main(int argc, char** argv) {
   }
   for (const ConvRow& row : kConvRows) {
     for (int threads : {1, 2}) {
-      for (const ConvLayout layout : {ConvLayout::kChannelsFirst, ConvLayout::kChannelsLast}) {
+      for (ConvLayout layout : {ConvLayout::kChannelsFirst, ConvLayout::kChannelsLast}) {
+        if (layout == ConvLayout::kChannelsLast && row.ic <= 4) layout = ConvLayout::kFirstToLast;
         const std::string name = std::string("conv/") + row.name +
-                                 (layout == ConvLayout::kChannelsLast ? "/last/t" : "/t") +
+                                 (layout != ConvLayout::kChannelsFirst ? "/last/t" : "/t") +
                                  std::to_string(threads);
         benchmark::RegisterBenchmark(name.c_str(), [&row, layout, threads](benchmark::State& s) {
           RunConv(s, row, layout, threads);

@@ -87,6 +87,7 @@ struct Session::State {
     }
     runtime::SessionOptions inner;
     inner.threads = options.threads == 0 ? UsableCpus() : options.threads;
+    inner.execution.precise = options.precise;
     PX_ASSIGN_OR_RETURN(state->session, runtime::Session::Create(std::move(model), inner));
     return state;
   }

@@ -15,8 +15,6 @@
 #include "cli/human.h"
 #include "cli/inputs.h"
 #include "ops/core/inference.h"
-#include "runtime/session.h"
-#include "threads/team.h"
 
 namespace parallax::cli {
 namespace {
@@ -24,7 +22,7 @@ namespace {
 struct BenchArguments {
   ModelOptions model;
   InputOptions inputs;
-  int threads = 0;
+  SessionArguments session;
   int runs = 20;
   int warmup = 5;
   bool ops = false;
@@ -149,16 +147,16 @@ nlohmann::ordered_json OpsJson(const std::vector<NodeTime>& nodes) {
 Result<void> Bench(const BenchArguments& args) {
   const double load_start = NowMilliseconds();
   PX_ASSIGN_OR_RETURN(Model model, LoadModel(args.model));
+  double load_ms = NowMilliseconds() - load_start;
   PX_ASSIGN_OR_RETURN(const Inputs inputs, MakeInputs(model, args.inputs, 0));
-  runtime::SessionOptions options;
-  options.threads = args.threads > 0 ? args.threads : UsableCpus();
+  const double create_start = NowMilliseconds();
   PX_ASSIGN_OR_RETURN(std::unique_ptr<runtime::Session> session,
-                      runtime::Session::Create(std::move(model), options));
+                      runtime::Session::Create(std::move(model), args.session.Options()));
   const double plan_start = NowMilliseconds();
   Result<void> planned = session->Prepare(inputs.tensors);
   if (!planned.ok()) return inputs.assumptions.ExplainShapes(planned.error());
   const double plan_ms = NowMilliseconds() - plan_start;
-  const double load_ms = plan_start - load_start;
+  load_ms += plan_start - create_start;
   for (int i = 0; i < args.warmup; ++i) {
     Result<std::vector<Tensor>> outputs = session->Run(inputs.tensors);
     if (!outputs.ok()) return inputs.assumptions.ExplainRun(outputs.error());
@@ -223,8 +221,7 @@ void AddBenchCommand(CLI::App* app, int* exit_code) {
   CLI::App* command = app->add_subcommand("bench", "Measure a model: latency, load time, memory");
   AddModelOptions(command, &args->model);
   AddInputOptions(command, &args->inputs, NotGiven::kDraw);
-  command->add_option("--threads", args->threads, "Threads (default: the CPUs of this process)")
-      ->check(CLI::Range(1, 1024));
+  AddSessionOptions(command, &args->session);
   command->add_option("--runs", args->runs, "Measured runs")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();

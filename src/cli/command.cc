@@ -8,6 +8,7 @@
 
 #include "cli/human.h"
 #include "passes/passes.h"
+#include "threads/team.h"
 
 namespace parallax::cli {
 
@@ -17,6 +18,23 @@ void AddModelOptions(CLI::App* app, ModelOptions* options) {
                   "Folder outside the model's own that external weights may lie in")
       ->type_name("PATH")
       ->check(CLI::ExistingDirectory);
+}
+
+runtime::SessionOptions SessionArguments::Options() const {
+  runtime::SessionOptions options;
+  options.threads = threads > 0 ? threads : UsableCpus();
+  options.execution.precise = precise;
+  options.execution.lower = !unfused;
+  return options;
+}
+
+void AddSessionOptions(CLI::App* app, SessionArguments* arguments) {
+  app->add_option("--threads", arguments->threads, "Threads (default: the CPUs of this process)")
+      ->check(CLI::Range(1, 1024));
+  app->add_flag("--precise", arguments->precise,
+                "No kernel that multiplies other numbers than the model says (Winograd)");
+  app->add_flag("--unfused", arguments->unfused,
+                "Run the model's operators one by one, in its own layout");
 }
 
 Result<Model> LoadModel(const ModelOptions& options) {

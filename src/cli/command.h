@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "ir/graph.h"
 #include "onnx/import.h"
+#include "runtime/session.h"
 
 namespace parallax::cli {
 
@@ -28,6 +29,15 @@ struct ModelOptions {
   std::string allow_external;
 };
 void AddModelOptions(CLI::App* app, ModelOptions* options);
+
+// How a session of `run` or `bench` computes.
+struct SessionArguments {
+  int threads = 0;  // 0: the CPUs of this process
+  bool precise = false;
+  bool unfused = false;
+  runtime::SessionOptions Options() const;
+};
+void AddSessionOptions(CLI::App* app, SessionArguments* arguments);
 
 // Imports and runs the graph passes.
 Result<Model> LoadModel(const ModelOptions& options);

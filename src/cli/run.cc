@@ -11,8 +11,6 @@
 #include "cli/human.h"
 #include "cli/inputs.h"
 #include "cli/npz.h"
-#include "runtime/session.h"
-#include "threads/team.h"
 
 namespace parallax::cli {
 namespace {
@@ -21,7 +19,7 @@ struct RunArguments {
   ModelOptions model;
   InputOptions inputs;
   std::string outputs;
-  int threads = 0;
+  SessionArguments session;
   bool json = false;
 };
 
@@ -107,10 +105,8 @@ void PrintJson(const RunArguments& args, const Graph& graph, const std::vector<T
 Result<void> Run(const RunArguments& args) {
   PX_ASSIGN_OR_RETURN(Model model, LoadModel(args.model));
   PX_ASSIGN_OR_RETURN(Inputs inputs, MakeInputs(model, args.inputs, std::nullopt));
-  runtime::SessionOptions options;
-  options.threads = args.threads > 0 ? args.threads : UsableCpus();
   PX_ASSIGN_OR_RETURN(std::unique_ptr<runtime::Session> session,
-                      runtime::Session::Create(std::move(model), options));
+                      runtime::Session::Create(std::move(model), args.session.Options()));
   const double start = NowMilliseconds();
   Result<void> planned = session->Prepare(inputs.tensors);
   if (!planned.ok()) return inputs.assumptions.ExplainShapes(planned.error());
@@ -148,8 +144,7 @@ void AddRunCommand(CLI::App* app, int* exit_code) {
       ->check([](const std::string& path) {
         return path.ends_with(".npz") ? "" : "'" + path + "' should end in .npz, which it will be";
       });
-  command->add_option("--threads", args->threads, "Threads (default: the CPUs of this process)")
-      ->check(CLI::Range(1, 1024));
+  AddSessionOptions(command, &args->session);
   command->add_flag("--json", args->json, "Print JSON");
   command->callback([args, exit_code] {
     Result<void> result = Run(*args);

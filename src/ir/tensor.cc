@@ -1,5 +1,8 @@
 #include "ir/tensor.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cstring>
 
 namespace parallax {
@@ -28,6 +31,23 @@ Tensor Tensor::Wrap(DType dtype, const Shape& shape, const void* data,
   t.data_ = static_cast<const std::byte*>(data);
   t.owner_ = std::move(owner);
   return t;
+}
+
+Tensor Tensor::Map(DType dtype, const Shape& shape, const void* data,
+                   std::shared_ptr<const void> owner) {
+  Tensor t = Wrap(dtype, shape, data, std::move(owner));
+  t.mapped_ = true;
+  return t;
+}
+
+void Tensor::DropPages() const {
+  if (!mapped_) return;
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = (reinterpret_cast<uintptr_t>(data_) + page - 1) / page * page;
+  const auto end = (reinterpret_cast<uintptr_t>(data_) + bytes()) / page * page;
+  if (begin >= end) return;
+  // Advice: where it is refused the pages simply stay.
+  (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
 Result<Tensor> Tensor::Aligned(Allocator& allocator) const {

@@ -36,6 +36,9 @@ class Tensor {
   // Refers to `data`, kept alive by `owner` (null: the caller promises).
   static Tensor Wrap(DType dtype, const Shape& shape, const void* data,
                      std::shared_ptr<const void> owner = nullptr);
+  // The same for bytes of a file that the system maps read-only, which DropPages may give back.
+  static Tensor Map(DType dtype, const Shape& shape, const void* data,
+                    std::shared_ptr<const void> owner);
   // A copy of `values` with that shape; for tests and small constants.
   template <class T>
   static Result<Tensor> From(const Shape& shape, std::span<const T> values) {
@@ -81,6 +84,9 @@ class Tensor {
     t.shape_ = shape;
     return t;
   }
+  // Tells the system that the pages that hold only bytes of this tensor are not needed for now:
+  // they leave memory, and are read from the file again when touched. Nothing for other memory.
+  void DropPages() const;
   // How many tensors share the block; 0 for borrowed memory.
   long use_count() const { return owner_.use_count(); }
   const std::shared_ptr<const void>& owner() const { return owner_; }
@@ -90,6 +96,7 @@ class Tensor {
   Shape shape_;
   const std::byte* data_ = nullptr;
   std::shared_ptr<const void> owner_;
+  bool mapped_ = false;
 };
 
 // The values of an integer tensor (any integer type or bool) widened to int64; nothing for other

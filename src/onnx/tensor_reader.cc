@@ -73,10 +73,10 @@ Result<Tensor> FromFields(const TensorProto& proto, DType dtype, const Shape& sh
   return MakeError(ErrorCode::kInternal, "no field for type {}", Name(dtype));
 }
 
-// Wraps bytes of a mapping. Small misaligned tensors are copied at once: only large ones are worth
+// Wraps bytes of the model's, or (`mapped`) of a file's mapping. Small misaligned tensors are copied at once: only large ones are worth
 // the care of reading them misaligned.
 Result<Tensor> FromBytes(DType dtype, const Shape& shape, std::span<const std::byte> bytes,
-                         const std::shared_ptr<const void>& owner) {
+                         const std::shared_ptr<const void>& owner, bool mapped) {
   constexpr size_t kCopyBelow = 4096;
   const size_t wanted = static_cast<size_t>(shape.elements()) * SizeOf(dtype);
   if (bytes.size() != wanted) {
@@ -84,7 +84,8 @@ Result<Tensor> FromBytes(DType dtype, const Shape& shape, std::span<const std::b
                      shape.ToString(), wanted, bytes.size(),
                      WithoutData(static_cast<int64_t>(bytes.size())));
   }
-  Tensor t = Tensor::Wrap(dtype, shape, bytes.data(), owner);
+  Tensor t = mapped ? Tensor::Map(dtype, shape, bytes.data(), owner)
+                    : Tensor::Wrap(dtype, shape, bytes.data(), owner);
   if (owner != nullptr && dtype != DType::kBool && (t.aligned() || wanted >= kCopyBelow)) return t;
   PX_ASSIGN_OR_RETURN(Tensor copy, Tensor::Allocate(dtype, shape));
   if (dtype == DType::kBool) {  // any non-zero byte is true; kernels rely on 0 and 1
@@ -139,7 +140,7 @@ Result<Tensor> TensorReader::Read(const TensorProto& proto) {
     // A small payload inside the skeleton, which dies after import: a null owner makes a copy.
     result = FromBytes(dtype, *shape,
                        std::as_bytes(std::span(proto.raw_data().data(), proto.raw_data().size())),
-                       nullptr);
+                       nullptr, /*mapped=*/false);
   } else {
     result = FromFields(proto, dtype, *shape);
   }
@@ -175,7 +176,9 @@ Result<Tensor> TensorReader::ReadExternal(const TensorProto& proto, DType dtype,
         "external file '{}' is too short: wanted {} bytes at offset {}, found {} bytes", location,
         count, *offset, bytes.size());
   }
-  return FromBytes(dtype, shape, bytes.subspan(*offset, count), owner);
+  // A model that is imported from memory lies in its caller's.
+  const bool mapped = location != kSelfLocation || !model_path_.empty();
+  return FromBytes(dtype, shape, bytes.subspan(*offset, count), owner, mapped);
 }
 
 Result<std::shared_ptr<const MappedFile>> TensorReader::OpenExternal(const std::string& location) {

@@ -2,7 +2,7 @@
 //
 // Inputs X, W [out, in/group, kernel...], optional bias, optional residual of the output's shape.
 // Attributes of Conv and of an epilogue (epilogue_op.h), and channels_last: X, residual and output
-// are [batch, spatial..., channels].
+// are [batch, spatial..., channels]; with planar_input, X is not.
 #include "ops/core/conv_op.h"
 #include "ops/core/dims.h"
 #include "ops/core/epilogue_op.h"
@@ -12,8 +12,9 @@ namespace parallax::ops {
 namespace {
 
 kernels::ConvLayout LayoutOf(const NodeContext& c) {
-  return c.Int("channels_last", 0) != 0 ? kernels::ConvLayout::kChannelsLast
-                                        : kernels::ConvLayout::kChannelsFirst;
+  if (c.Int("channels_last", 0) == 0) return kernels::ConvLayout::kChannelsFirst;
+  return c.Int("planar_input", 0) != 0 ? kernels::ConvLayout::kFirstToLast
+                                       : kernels::ConvLayout::kChannelsLast;
 }
 
 Result<void> Infer(InferContext& c) {
@@ -26,7 +27,8 @@ Result<void> Infer(InferContext& c) {
 Result<std::unique_ptr<Kernel>> Bind(BindContext& c) {
   PX_ASSIGN_OR_RETURN(const kernels::ConvShape shape, ConvShapeOf(c, LayoutOf(c)));
   PX_ASSIGN_OR_RETURN(const kernels::Epilogue epilogue, ReadEpilogue(c));
-  if (shape.layout == kernels::ConvLayout::kChannelsLast && !kernels::SupportsChannelsLast(shape)) {
+  if (shape.layout != kernels::ConvLayout::kChannelsFirst &&
+      !kernels::SupportsChannelsLast(shape)) {
     return Invalid("no kernel convolves this shape with channels last");
   }
   if (c.has_input(3) && !(c.input(3) == c.output(0))) {
@@ -59,6 +61,7 @@ OpDef op_fused_conv() {
   def.attributes = ConvAttributes();
   for (const AttributeDef& a : EpilogueAttributes()) def.attributes.push_back(a);
   def.attributes.push_back({.name = "channels_last"});
+  def.attributes.push_back({.name = "planar_input"});
   def.infer = Infer;
   def.cost = ConvCost;
   def.bind = Bind;

@@ -4,12 +4,9 @@
 // opset 7.
 #include <cmath>
 
-#include "kernels/gemm/gemm.h"
 #include "kernels/gemm/generic_gemm.h"
-#include "ops/core/bind_context.h"
 #include "ops/core/dims.h"
-#include "ops/core/infer_context.h"
-#include "ops/core/op_def.h"
+#include "ops/core/mat_mul_op.h"
 
 namespace parallax::ops {
 namespace {
@@ -19,7 +16,9 @@ Result<void> Infer(InferContext& c) {
     return Invalid("A and B should be matrices, have ranks {} and {}", c.rank(0), c.rank(1));
   }
   if (c.rank(0) < 0 || c.rank(1) < 0) return c.SetUnknownDims(0, 2);
-  const bool ta = c.Int("transA", 0) != 0, tb = c.Int("transB", 0) != 0;
+  const Transposes transposes = TransposesOf(c);
+  const bool ta = transposes.a == kernels::Transpose::kYes;
+  const bool tb = transposes.b == kernels::Transpose::kYes;
   const Dims& a = c.dims(0);
   const Dims& b = c.dims(1);
   PX_RETURN_IF_ERROR(MergeDim(a[ta ? 0 : 1], b[tb ? 1 : 0], "inner extents of A and B"));
@@ -37,13 +36,6 @@ Result<void> Infer(InferContext& c) {
   return c.SetDims(0, out);
 }
 
-Cost Estimate(const CostContext& c) {
-  const Shape& a = c.input(0);
-  const int64_t k = a[c.Int("transA", 0) != 0 ? 0 : 1];
-  return {.op_class = OpClass::kMatMul,
-          .flops = 2.0 * static_cast<double>(c.output(0).elements()) * static_cast<double>(k)};
-}
-
 // Strides of C against the [m, n] result.
 struct Addend {
   int64_t row = 0, column = 0;
@@ -54,21 +46,7 @@ Addend AddendOf(const Shape& c) {
   return {rows > 1 ? columns : 0, columns > 1 ? 1 : 0};
 }
 
-Result<std::unique_ptr<Kernel>> BindF32(BindContext& c, kernels::GemmShape shape) {
-  std::shared_ptr<const void> packed;
-  if (c.constant(1) != nullptr) {
-    shape.packed = kernels::PackedOperand::kB;
-    const int64_t k = shape.k, n = shape.n;
-    const kernels::Transpose trans = shape.trans_b;
-    PX_ASSIGN_OR_RETURN(
-        packed,
-        c.Pack(1,
-               fmt::format("gemm_b{} k{} n{} {}", trans == kernels::Transpose::kYes ? "t" : "", k,
-                           n, kernels::SimdTargetName()),
-               kernels::PackedBBytes(k, n), [=](const Tensor& source, void* out) {
-                 kernels::PackB(k, n, trans, 0, source.bytes_begin(), out);
-               }));
-  }
+Result<std::unique_ptr<Kernel>> BindF32(BindContext& c, const kernels::GemmShape& shape) {
   kernels::GemmEpilogue epilogue;
   epilogue.alpha = c.Float("alpha", 1.0f);
   epilogue.beta = c.Float("beta", 1.0f);
@@ -79,27 +57,12 @@ Result<std::unique_ptr<Kernel>> BindF32(BindContext& c, kernels::GemmShape shape
   epilogue.bias_axis = addend.column != 0 ? kernels::BiasAxis::kColumn
                        : addend.row != 0  ? kernels::BiasAxis::kRow
                                           : kernels::BiasAxis::kScalar;
-  const kernels::GemmPlan plan = kernels::PlanGemm(shape);
-  return MakeKernel(
-      plan.name(),
-      [=](const KernelArgs& a) {
-        kernels::GemmEpilogue e = epilogue;
-        if (has_c && matrix) e.then.residual = a.in<float>(2);
-        if (has_c && !matrix) e.bias = a.in<float>(2);
-        const float* b =
-            packed != nullptr ? static_cast<const float*>(packed.get()) : a.in<float>(1);
-        kernels::Gemm(plan, a.in<float>(0), b, a.out<float>(0), e, a.workspace(), a.team());
-      },
-      kernels::GemmWorkspaceBytes(plan, c.team_size()));
+  return BindGemm(c, shape, epilogue,
+                  {.bias = has_c && !matrix ? 2 : -1, .residual = has_c && matrix ? 2 : -1});
 }
 
 Result<std::unique_ptr<Kernel>> Bind(BindContext& c) {
-  kernels::GemmShape shape;
-  shape.m = c.output(0)[0];
-  shape.n = c.output(0)[1];
-  shape.k = c.input(0)[c.Int("transA", 0) != 0 ? 0 : 1];
-  if (c.Int("transA", 0) != 0) shape.trans_a = kernels::Transpose::kYes;
-  if (c.Int("transB", 0) != 0) shape.trans_b = kernels::Transpose::kYes;
+  const kernels::GemmShape shape = MatMulShape(c.input(0), c.input(1), TransposesOf(c));
   const DType dtype = c.input_type(0);
   if (dtype == DType::kF32) return BindF32(c, shape);
   const float alpha = c.Float("alpha", 1.0f), beta = c.Float("beta", 1.0f);
@@ -148,7 +111,7 @@ OpDef op_gemm() {
                     {.name = "transA"},
                     {.name = "transB"}};
   def.infer = Infer;
-  def.cost = Estimate;
+  def.cost = MatMulCost;
   def.bind = Bind;
   return def;
 }

@@ -181,7 +181,13 @@ class LayoutPass {
     const bool wide = (*w)[1] >= 4 && (*w)[0] / groups >= 4;
     if (groups != 1 && !depthwise && !wide) return false;
     if (w->Elements(2, w->rank()) > 1024) return false;
-    n.inputs[0] = Last(n.inputs[0]);
+    // An image's few planes are gathered anyway, and moving them would cost more than that.
+    if (!HasLast(n.inputs[0]) && x[1] <= 4 && groups == 1) {
+      n.attributes.Set("planar_input", int64_t{1});
+      First(n.inputs[0]);
+    } else {
+      n.inputs[0] = Last(n.inputs[0]);
+    }
     if (n.inputs.size() > 3 && n.inputs[3] != kNoValue) n.inputs[3] = Last(n.inputs[3]);
     n.attributes.Set("channels_last", int64_t{1});
     Turn(&n);
@@ -311,7 +317,19 @@ class LayoutPass {
     return true;
   }
 
-  bool Pool(Node&) { return false; }
+  bool Pool(Node& n) {
+    const int rank = RankOf(n.outputs[0]);
+    if (rank < 3 || rank > 4 || n.outputs.size() > 1 || !HasLast(n.inputs[0]) ||
+        graph_.value(n.outputs[0]).type.dtype != DType::kF32) {
+      return false;
+    }
+    Node pool = MakeFused("PoolLast", n, {Last(n.inputs[0])}, n.outputs);
+    pool.attributes = std::move(n.attributes);
+    pool.attributes.Set("kind", std::string(n.op == "MaxPool" ? "max" : "average"));
+    Turn(&pool);
+    Push(std::move(pool));
+    return true;
+  }
 
   // Of a value with channels last: one Transpose of that, or none.
   bool Transpose(Node& n) {

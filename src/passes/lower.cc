@@ -36,6 +36,7 @@ Result<void> Lower(Graph* graph, const ops::Inference& known) {
   RemoveDeadCode(graph);
   NameActivations(graph);
   FuseAttention(graph);
+  FuseMatMul(graph);
   FuseConv(graph);
   UseChannelsLast(graph);
   RemoveIdentities(graph);

@@ -29,6 +29,9 @@ void RemoveIdentities(Graph* graph);
 // Drops nodes whose outputs nobody reads, and constants nobody reads.
 void RemoveDeadCode(Graph* graph);
 
+// Rewrites weights once for a session: see fold_affine.cc.
+Result<void> FoldAffine(Graph* graph);
+
 // Makes `graph`, whose inference at the shapes of a plan is `known`, the graph to execute there:
 // everything known folded in, then fusion and layout.
 Result<void> Lower(Graph* graph, const ops::Inference& known);
@@ -38,6 +41,7 @@ void Specialize(Graph* graph, const ops::Inference& known);
 // One file each, with its contract on top.
 void NameActivations(Graph* graph);
 void FuseAttention(Graph* graph);
+void FuseMatMul(Graph* graph);
 void FuseConv(Graph* graph);
 void UseChannelsLast(Graph* graph);
 

@@ -15,6 +15,7 @@ Result<std::shared_ptr<const void>> PackStore::Get(
   PX_ASSIGN_OR_RETURN(Tensor memory,
                       Tensor::Allocate(DType::kU8, Shape{static_cast<int64_t>(bytes)}, allocator_));
   pack(source, memory.mutable_bytes());
+  source.DropPages();  // whoever reads the original too only reads it from the file again
   entries_[key] = {source.owner(), memory.owner()};
   return memory.owner();
 }

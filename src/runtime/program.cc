@@ -129,6 +129,8 @@ Result<void> Program::BindSteps() {
       const bool packed = i < 64 && (step.packed_inputs >> i & 1) != 0;
       if (values_[v].place != Place::kConstant || packed || constants_[v].defined()) continue;
       PX_ASSIGN_OR_RETURN(constants_[v], inference_.constants[v].Aligned(environment_.allocator));
+      // A copy, for kernels that cannot read the file's bytes where they lie.
+      if (!inference_.constants[v].aligned()) inference_.constants[v].DropPages();
     }
   }
   for (ValueId out : graph_.outputs) {

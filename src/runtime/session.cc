@@ -1,5 +1,7 @@
 #include "runtime/session.h"
 
+#include "passes/passes.h"
+
 namespace parallax::runtime {
 
 Session::Session(Model model, const SessionOptions& options)
@@ -13,6 +15,9 @@ Result<std::unique_ptr<Session>> Session::Create(Model model, const SessionOptio
   if (options.threads < 1 || options.threads > 1024) {
     return MakeError(ErrorCode::kInvalidArgument, "threads should be 1 to 1024, is {}",
                      options.threads);
+  }
+  if (options.execution.lower && !options.execution.precise) {
+    PX_RETURN_IF_ERROR(passes::FoldAffine(&model.graph));
   }
   PX_RETURN_IF_ERROR(model.graph.Verify());
   std::unique_ptr<Session> session(new Session(std::move(model), options));

@@ -493,14 +493,15 @@ class CommandLine(unittest.TestCase):
     def test_names_of_peer_benchmarks(self):
         def bench(*models):
             # No round is 0 long: names that pass end at that.
-            return subprocess.run([sys.executable, ROOT / "bench/peers/ort.py", "--rounds", "0", *models], text=True,
+            return subprocess.run([sys.executable, ROOT / "bench/peers/main.py", "--rounds", "0", *models], text=True,
                                   capture_output=True, timeout=120, cwd=ROOT)
 
         for wrong in ("bogus", "bogus.onnx", "/somewhere/mobilenetv2.onnx"):
             result = bench(wrong)
             self.assertEqual(result.returncode, 2)
-            self.assertIn(f"no model {wrong} here; there are mobilenetv2, yolov8n", result.stderr)
-        for right in ("mobilenetv2", "models/generated/mobilenetv2.onnx", "models/mobilenetv2.graph.onnx"):
+            self.assertIn(f"no model {wrong} here; there are yolov8n, mobilenetv2", result.stderr)
+        for right in ("mobilenetv2", "whisper_tiny_decoder_merged", "whisper_tiny_decoder_cached",
+                      "models/generated/mobilenetv2.onnx", "models/mobilenetv2.graph.onnx"):
             self.assertIn("at least 1", bench(right).stderr)
 
     def test_cpu_set(self):

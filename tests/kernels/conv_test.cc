@@ -1,6 +1,7 @@
 #include "kernels/conv/conv.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/conv/conv_transpose.h"
@@ -323,12 +324,20 @@ void Check(ConvShape s, int variant, ConvAlgorithm algorithm) {
   std::vector<Sum> want = ConvReference(s, o, false);
   CheckConv(s, o, want, {});
   if (::testing::Test::HasFatalFailure() || !SupportsChannelsLast(s)) return;
+  const std::vector<float> first = o.input;
   s.layout = ConvLayout::kChannelsLast;
   o.input = ChannelsLast(o.input, s.in_channels, s.InSize());
   o.residual = ChannelsLast(o.residual, s.out_channels, s.OutSize());
   if (o.epilogue.residual != nullptr) o.epilogue.residual = o.residual.data();
   want = ChannelsLast(want, s.out_channels, s.OutSize());
   CheckConv(s, o, want, {.precise = true});
+  if (s.in_channels <= 8) {
+    ConvShape planar = s;
+    planar.layout = ConvLayout::kFirstToLast;
+    const std::vector<float> last = std::exchange(o.input, first);
+    CheckConv(planar, o, want, {});
+    o.input = last;
+  }
   const ConvAlgorithm chosen = PlanConv(s).algorithm;
   if (chosen != ConvAlgorithm::kWinograd4 && chosen != ConvAlgorithm::kWinograd2) return;
   BoundByWinograd(s, o, chosen == ConvAlgorithm::kWinograd4 ? 4 : 2, want);

@@ -20,7 +20,7 @@ class Finding:
         return f"{place}: {rule}: {'warning: ' if self.warning else ''}{self.message}"
 
 
-NOT_SOURCE = (".git/", ".venv/", "build/", "models/generated/")
+NOT_SOURCE = (".git/", ".venv/", ".venv-peers/", "build/", "models/generated/")
 
 
 def walk(root):

@@ -1,7 +1,7 @@
 """What the demo, the parity tests and the benchmarks share; development only.
 
 cli               runs build/release/parallax as any other program would
-peer              ONNX Runtime, the reference and rival
+peer              ONNX Runtime, the reference
 double_reference  a model in f64
 evaluation        seeded inputs of the evaluation graphs
 text, speech, filetype   from a picture, a sound, a file to tensors and back, as each trained model wants

@@ -7,15 +7,15 @@ def _generator(seed):
     return np.random.Generator(np.random.PCG64(seed))
 
 
-def _normal(*shape, seed=1):
+def normal(*shape, seed=1):
     return _generator(seed).standard_normal(shape, dtype=np.float32)
 
 
-def _image(*shape, seed=1):
+def image(*shape, seed=1):
     return _generator(seed).random(shape, dtype=np.float32)
 
 
-def _tokens(vocabulary, batch, length, padded=0, seed=1):
+def tokens(vocabulary, batch, length, padded=0, seed=1):
     """Token ids and a mask that hides the last `padded` of every sequence."""
     ids = _generator(seed).integers(0, vocabulary, (batch, length), dtype=np.int64)
     mask = np.ones((batch, length), np.int64)
@@ -23,15 +23,20 @@ def _tokens(vocabulary, batch, length, padded=0, seed=1):
     return {"input_ids": ids, "attention_mask": mask}
 
 
-# name -> inputs, the usual size first (the benchmarks take that one)
+# name -> inputs, the usual size first: the benchmarks take that one, with other seeds as well
 INPUTS = {
-    "mobilenetv2": [lambda: {"input": _normal(1, 3, 224, 224)}, lambda: {"input": _normal(3, 3, 224, 224, seed=2)}],
-    "yolov8n": [lambda: {"images": _image(1, 3, 640, 640)}, lambda: {"images": _image(2, 3, 256, 352, seed=2)}],
-    "yolov8n_nms": [lambda: {"images": _image(1, 3, 640, 640)}, lambda: {"images": _image(1, 3, 320, 416, seed=2)}],
-    "swinv2_tiny": [lambda: {"input": _normal(1, 3, 256, 256)}],
-    "clip_text": [lambda: _tokens(49408, 1, 77), lambda: _tokens(49408, 2, 19, padded=5, seed=2)],
-    "distilbert": [lambda: _tokens(30522, 1, 128), lambda: _tokens(30522, 2, 37, padded=9, seed=2)],
-    "whisper_tiny_encoder": [lambda: {"input_features": _normal(1, 80, 3000)}],
+    "mobilenetv2": [lambda seed=1: {"input": normal(1, 3, 224, 224, seed=seed)},
+                    lambda: {"input": normal(3, 3, 224, 224, seed=2)}],
+    "yolov8n": [lambda seed=1: {"images": image(1, 3, 640, 640, seed=seed)},
+                lambda: {"images": image(2, 3, 256, 352, seed=2)}],
+    "yolov8n_nms": [lambda seed=1: {"images": image(1, 3, 640, 640, seed=seed)},
+                    lambda: {"images": image(1, 3, 320, 416, seed=2)}],
+    "swinv2_tiny": [lambda seed=1: {"input": normal(1, 3, 256, 256, seed=seed)}],
+    "clip_text": [lambda seed=1: tokens(49408, 1, 77, padded=seed - 1, seed=seed),
+                  lambda: tokens(49408, 2, 19, padded=5, seed=2)],
+    "distilbert": [lambda seed=1: tokens(30522, 1, 128, padded=seed - 1, seed=seed),
+                   lambda: tokens(30522, 2, 37, padded=9, seed=2)],
+    "whisper_tiny_encoder": [lambda seed=1: {"input_features": normal(1, 80, 3000, seed=seed)}],
 }
 
 WHISPER_LAYERS, WHISPER_HEADS, WHISPER_HEAD_SIZE = 4, 6, 64
@@ -62,10 +67,3 @@ def whisper_next(inputs, outputs):
         if name.startswith("present.") and (".decoder." in name or not inputs["use_cache_branch"][0]):
             following[name.replace("present.", "past_key_values.")] = array
     return following
-
-
-def bench_inputs(name):
-    """Inputs at the usual size of any evaluation graph."""
-    if name == "whisper_tiny_decoder_merged":
-        return whisper_prefill(_normal(1, 1500, 384))
-    return INPUTS[name][0]()

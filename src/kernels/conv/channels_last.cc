@@ -26,6 +26,7 @@ struct Geometry {
   ConvAxes axes;
   int64_t in_group, out_group, taps, depth;
   int64_t positions;  // of all images
+  bool planar;        // the input has channels first
   bool gathers;
 
   explicit Geometry(const ConvShape& s)
@@ -35,14 +36,15 @@ struct Geometry {
         taps(s.KernelSize()),
         depth(taps * in_group),
         positions(s.batch * s.OutSize()),
-        gathers(in_group < kMinIndirectChannels) {}
+        planar(s.layout == ConvLayout::kFirstToLast),
+        gathers(planar || in_group < kMinIndirectChannels) {}
 };
 
-// Calls tap(t, first, count, source) for runs of `count` rows of the block from row `first` on whose
-// input for tap t starts at `source` and steps by `step` floats; null where padding lies.
+// Calls tap(t, first, count, image, at) for runs of `count` rows of the block from row `first` on
+// whose input for tap t starts at position `at` of that image and goes on a stride further each; at is
+// -1 where padding lies.
 template <class F>
-void ForEachRun(const ConvShape& s, const Geometry& g, const float* input, int64_t begin,
-                int64_t rows, F tap) {
+void ForEachRun(const Geometry& g, int64_t begin, int64_t rows, F tap) {
   const ConvAxis &d = g.axes.depth, &h = g.axes.rows, &w = g.axes.columns;
   for (int64_t at = 0; at < rows;) {
     const int64_t position = begin + at;
@@ -56,18 +58,16 @@ void ForEachRun(const ConvShape& s, const Geometry& g, const float* input, int64
       for (int64_t kh = 0; kh < h.kernel; ++kh) {
         const int64_t ih = oh * h.stride + kh * h.dilation - h.pad;
         const bool row_in = id >= 0 && id < d.in && ih >= 0 && ih < h.in;
-        const int64_t row = ((image * d.in + id) * h.in + ih) * w.in;
+        const int64_t row = (id * h.in + ih) * w.in;
         for (int64_t kw = 0; kw < w.kernel; ++kw, ++t) {
           const int64_t first = ow * w.stride + kw * w.dilation - w.pad;
           // Columns [lo, hi) of the run lie in the input.
           int64_t lo = first >= 0 ? 0 : std::min(CeilDiv(-first, w.stride), count);
           int64_t hi = first >= w.in ? 0 : std::min(CeilDiv(w.in - first, w.stride), count);
           if (!row_in || hi < lo) lo = hi = 0;
-          if (lo > 0) tap(t, at, lo, nullptr);
-          if (hi > lo) {
-            tap(t, at + lo, hi - lo, input + (row + first + lo * w.stride) * s.in_channels);
-          }
-          if (hi < count) tap(t, at + hi, count - hi, nullptr);
+          if (lo > 0) tap(t, at, lo, image, int64_t{-1});
+          if (hi > lo) tap(t, at + lo, hi - lo, image, row + first + lo * w.stride);
+          if (hi < count) tap(t, at + hi, count - hi, image, int64_t{-1});
         }
       }
     }
@@ -133,8 +133,8 @@ struct Block {
   int64_t first = 0, columns = 0;  // output channels of the group
   const float* weights = nullptr;  // of the group
   const float* const* a_rows = nullptr;
-  const float* gathered = nullptr;
-  TileArgs out;  // c, residual, bias at the block's first element
+  const float* gathered = nullptr;  // [depth][kRowsAtOnce]
+  TileArgs out;                     // c, residual, bias at the block's first element
 };
 
 void RunBlock(const Geometry& g, const Block& block) {
@@ -157,7 +157,7 @@ void RunBlock(const Geometry& g, const Block& block) {
       p.tile.clamp = block.out.clamp && tap + taps >= g.taps && c + channels >= all_channels;
       if (g.gathers) {
         p.tile.a = block.gathered;
-        p.tile.a_row = g.depth;
+        p.tile.a_row = 1;
         p.tile.k = g.depth;
       } else {
         p.tile.a_rows = block.a_rows + tap * kRowsAtOnce;
@@ -166,7 +166,7 @@ void RunBlock(const Geometry& g, const Block& block) {
         p.tile.taps = std::min(taps, g.taps - tap);
         p.tile.k = std::min(channels, g.in_group - c);
       }
-      p.tile.a_k = 1;
+      p.tile.a_k = g.gathers ? kRowsAtOnce : 1;
       for (int64_t n = 0; n < block.columns; n += width) {
         p.columns = std::min(width, block.columns - n);
         p.tile.b_k = PanelColumns(p.columns);
@@ -179,6 +179,28 @@ void RunBlock(const Geometry& g, const Block& block) {
       }
     }
   }
+}
+
+// The block's inputs as [depth][row], depth in the order (tap, channel).
+void Gather(const ConvShape& s, const Geometry& g, const float* input, int64_t group,
+            const Block& block, float* to) {
+  const int64_t size = s.InSize(), stride = g.axes.columns.stride;
+  ForEachRun(g, block.begin, block.rows,
+             [&](int64_t t, int64_t first, int64_t count, int64_t image, int64_t from) {
+               for (int64_t c = 0; c < g.in_group; ++c) {
+                 float* row = to + (t * g.in_group + c) * kRowsAtOnce + first;
+                 const int64_t channel = group * g.in_group + c;
+                 if (from < 0) {
+                   std::fill_n(row, count, 0.0f);
+                 } else if (g.planar) {
+                   CopyStrided(input + (image * s.in_channels + channel) * size + from, stride,
+                               count, row);
+                 } else {
+                   CopyStrided(input + (image * size + from) * s.in_channels + channel,
+                               stride * s.in_channels, count, row);
+                 }
+               }
+             });
 }
 
 }  // namespace
@@ -207,27 +229,20 @@ void RunChannelsLast(const ConvPlan& plan, const ConvArgs& args, Team& team) {
     for (block.begin = task % row_tasks * plan.rows_per_task; block.begin < end;
          block.begin += kRowsAtOnce) {
       block.rows = std::min(kRowsAtOnce, end - block.begin);
-      const int64_t step = g.axes.columns.stride * s.in_channels;
-      const float* input = args.input + group * g.in_group;
       if (g.gathers) {
-        ForEachRun(s, g, input, block.begin, block.rows,
-                   [&](int64_t t, int64_t first, int64_t count, const float* source) {
-                     float* to = floats + first * g.depth + t * g.in_group;
-                     for (int64_t i = 0; i < count; ++i, to += g.depth) {
-                       for (int64_t c = 0; c < g.in_group; ++c) {
-                         to[c] = source != nullptr ? source[i * step + c] : 0.0f;
-                       }
-                     }
-                   });
+        Gather(s, g, args.input, group, block, floats);
       } else {
-        ForEachRun(s, g, input, block.begin, block.rows,
-                   [&](int64_t t, int64_t first, int64_t count, const float* source) {
+        const int64_t step = g.axes.columns.stride * s.in_channels;
+        const float* input = args.input + group * g.in_group;
+        ForEachRun(g, block.begin, block.rows,
+                   [&](int64_t t, int64_t first, int64_t count, int64_t image, int64_t from) {
                      const float** to = pointers + t * kRowsAtOnce + first;
-                     if (source == nullptr) {
+                     if (from < 0) {
                        std::fill_n(to, count, floats);
-                     } else {
-                       for (int64_t i = 0; i < count; ++i) to[i] = source + i * step;
+                       return;
                      }
+                     const float* source = input + (image * s.InSize() + from) * s.in_channels;
+                     for (int64_t i = 0; i < count; ++i) to[i] = source + i * step;
                    });
       }
       const int64_t at = block.begin * s.out_channels + channel;

@@ -34,8 +34,12 @@ ConvAlgorithm ChooseChannelsLast(const ConvShape& s, const ConvOptions& options)
 
 ConvAlgorithm ChooseAlgorithm(const ConvShape& s, const ConvOptions& options) {
   if (s.batch == 0 || s.out_channels == 0 || s.OutSize() == 0) return ConvAlgorithm::kEmpty;
-  if (IsPointwise(s) && (s.layout == ConvLayout::kChannelsFirst || s.groups == 1)) {
+  if (IsPointwise(s) && (s.layout == ConvLayout::kChannelsFirst ||
+                         (s.layout == ConvLayout::kChannelsLast && s.groups == 1))) {
     return ConvAlgorithm::kPointwise;
+  }
+  if (s.layout == ConvLayout::kFirstToLast) {
+    return HasStem(s) ? ConvAlgorithm::kStem : ConvAlgorithm::kIndirectGemm;
   }
   if (s.layout == ConvLayout::kChannelsLast) return ChooseChannelsLast(s, options);
   if (s.rank > 3 || s.KernelSize() > kMaxTaps) return ConvAlgorithm::kDirect;
@@ -108,7 +112,9 @@ const char* ConvPlan::name() const {
     case ConvAlgorithm::kDirect:
       return "conv_direct";
     case ConvAlgorithm::kIndirectGemm:
-      return "conv_indirect_gemm";
+      return shape.layout == ConvLayout::kFirstToLast ? "conv_gathered_gemm" : "conv_indirect_gemm";
+    case ConvAlgorithm::kStem:
+      return "conv_stem";
     case ConvAlgorithm::kDepthwiseLast:
       return "conv_depthwise_last";
     case ConvAlgorithm::kWinograd2:
@@ -156,6 +162,9 @@ ConvPlan PlanConv(const ConvShape& shape, const ConvOptions& options) {
     case ConvAlgorithm::kIndirectGemm:
       PlanChannelsLast(plan);
       break;
+    case ConvAlgorithm::kStem:
+      PlanStem(plan);
+      break;
     case ConvAlgorithm::kDepthwiseLast:
       PlanDepthwiseLast(plan);
       break;
@@ -197,6 +206,9 @@ void PackConvWeights(const ConvPlan& plan, const void* weights, void* packed) {
     }
     case ConvAlgorithm::kIndirectGemm:
       PackChannelsLast(plan, weights, static_cast<float*>(packed));
+      break;
+    case ConvAlgorithm::kStem:
+      PackStem(plan, weights, static_cast<float*>(packed));
       break;
     case ConvAlgorithm::kDepthwiseLast:
       PackDepthwiseLast(plan, weights, static_cast<float*>(packed));
@@ -242,6 +254,9 @@ void Conv(const ConvPlan& plan, const float* input, const void* packed, const fl
       break;
     case ConvAlgorithm::kIndirectGemm:
       RunChannelsLast(plan, args, team);
+      break;
+    case ConvAlgorithm::kStem:
+      RunStem(plan, args, team);
       break;
     case ConvAlgorithm::kDepthwiseLast:
       RunDepthwiseLast(plan, args, team);

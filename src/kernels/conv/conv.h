@@ -38,6 +38,7 @@ enum class ConvAlgorithm : uint8_t {
   kDirect,        // anything else: the formula, scalar
   // Channels last; see SupportsChannelsLast.
   kIndirectGemm,   // rank 1..3: register tiles read the input where it lies
+  kStem,           // few planes in, channels last out
   kDepthwiseLast,  // one channel in and out a group, rank 1 or 2: vectors of channels
   kWinograd2,      // 3x3, stride 1: tiles of 2x2
   kWinograd4,      // or 4x4 outputs
@@ -56,7 +57,7 @@ struct ConvPlan {
   size_t worker_bytes = 0;         // workspace slice of one worker
   GemmPlan gemm;                   // kPointwise
   // kImplicitGemm and kDepthwise: the block of output one task computes; kIndirectGemm: its
-  // positions and channels of a group; kDepthwiseLast: its rows.
+  // positions and channels of a group; kStem, kDepthwiseLast: its rows.
   int64_t rows_per_task = 0, columns_per_task = 0;
   int64_t channels_per_task = 0;  // output channels of one group (implicit), of all (depthwise)
   int64_t in_channel_block = 0;   // kImplicitGemm: input channels summed in one go

@@ -36,6 +36,12 @@ void PlanChannelsLast(ConvPlan& plan);
 void PackChannelsLast(const ConvPlan& plan, const void* weights, float* packed);
 void RunChannelsLast(const ConvPlan& plan, const ConvArgs& args, Team& team);
 
+// kStem. Weights are panels of [tap][input channel][output channel].
+bool HasStem(const ConvShape& shape);
+void PlanStem(ConvPlan& plan);
+void PackStem(const ConvPlan& plan, const void* weights, float* packed);
+void RunStem(const ConvPlan& plan, const ConvArgs& args, Team& team);
+
 // kDepthwiseLast. Weights are [tap][channel].
 void PlanDepthwiseLast(ConvPlan& plan);
 void PackDepthwiseLast(const ConvPlan& plan, const void* weights, float* packed);

@@ -16,7 +16,11 @@ inline constexpr int kMaxSpatial = kMaxRank - 2;
 
 // Where the channels of input, output and residual stand: [batch, channels, spatial...] as in ONNX, or
 // [batch, spatial..., channels]. Weights are always [out, in/groups, kernel...].
-enum class ConvLayout : uint8_t { kChannelsFirst, kChannelsLast };
+enum class ConvLayout : uint8_t {
+  kChannelsFirst,
+  kChannelsLast,
+  kFirstToLast,  // the input first, output and residual last: where an image of few planes comes in
+};
 
 struct ConvShape {
   ConvLayout layout = ConvLayout::kChannelsFirst;

@@ -44,64 +44,138 @@ using V = hn::Vec<D>;
 
 constexpr int64_t kColumns = 8;  // sums at once: more than the latency of the FMA needs
 
-// One vector of channels from c on, n of them, at `count` neighbouring output columns from ow on,
-// all of whose taps [kw_begin, kw_end) lie in the input. kCount is 1 or kColumns.
-template <int kCount>
-HWY_INLINE void Columns(const DepthwiseLastArgs& a, int64_t c, size_t n, bool whole, int64_t oh,
-                        int64_t kh_begin, int64_t kh_end, int64_t ow, int64_t kw_begin,
-                        int64_t kw_end) {
-  const D d;
-  const ConvAxis &h = a.axes->rows, &w = a.axes->columns;
-  const auto load = [&](const float* p) HWY_ATTR {
+// One vector of channels, n of them, at neighbouring outputs.
+struct Lane {
+  int64_t c;
+  size_t n;
+  bool whole;
+  HWY_INLINE V Load(const float* p) const {
+    const D d;
     return HWY_LIKELY(whole) ? hn::LoadU(d, p) : LoadTail(d, p, n);
-  };
-  V s0 = a.bias != nullptr ? load(a.bias + c) : hn::Zero(d);
+  }
+};
+
+HWY_INLINE void StoreOne(const DepthwiseLastArgs& a, const Lane& lane, V y, int64_t at) {
+  const D d;
+  if (a.residual != nullptr) y = hn::Add(y, lane.Load(a.residual + at));
+  if (a.clamp) {
+    const V lo = hn::Set(d, a.lo), hi = hn::Set(d, a.hi);
+    y = hn::IfThenElse(hn::Lt(y, lo), lo, y);
+    y = hn::IfThenElse(hn::Gt(y, hi), hi, y);
+  }
+  if (HWY_LIKELY(lane.whole)) {
+    hn::StoreU(y, d, a.output + at);
+  } else {
+    StoreTail(y, d, a.output + at, lane.n);
+  }
+}
+
+// Inputs of one row, column by column from `column` on; zeros outside the row where kChecked.
+template <bool kChecked>
+struct RowReader {
+  const float* at;  // of `column`, at the lane's channels
+  int64_t step;     // floats to the next column that is wanted
+  int64_t column, columns, stride;
+  HWY_INLINE V Next(const Lane& lane) {
+    const float* from = at;
+    at += step;
+    if constexpr (kChecked) {
+      const bool inside = column >= 0 && column < columns;
+      column += stride;
+      if (!inside) return hn::Zero(D());
+    }
+    return lane.Load(from);
+  }
+};
+
+// One row of a kernel of three taps against eight outputs: every input is loaded once.
+template <int kStride, bool kChecked>
+HWY_INLINE void AddRow3(const Lane& lane, RowReader<kChecked> x, V w0, V w1, V w2, V& s0, V& s1,
+                        V& s2, V& s3, V& s4, V& s5, V& s6, V& s7) {
+  const auto next = [&]() HWY_ATTR { return x.Next(lane); };
+  // The taps in ascending order for each sum, as everywhere.
+#define PX_COLUMN(prev2, prev1, s)                                 \
+  {                                                                \
+    const V in = next();                                           \
+    prev2 = hn::MulAdd(w2, in, prev2);                             \
+    if constexpr (kStride == 1) prev1 = hn::MulAdd(w1, in, prev1); \
+    s = hn::MulAdd(w0, in, s);                                     \
+    if constexpr (kStride == 2) s = hn::MulAdd(w1, next(), s);     \
+  }
+  if constexpr (kStride == 1) {
+    V v = next();
+    s0 = hn::MulAdd(w0, v, s0);
+    v = next();
+    s0 = hn::MulAdd(w1, v, s0);
+    s1 = hn::MulAdd(w0, v, s1);
+    PX_COLUMN(s0, s1, s2)
+    PX_COLUMN(s1, s2, s3)
+    PX_COLUMN(s2, s3, s4)
+    PX_COLUMN(s3, s4, s5)
+    PX_COLUMN(s4, s5, s6)
+    PX_COLUMN(s5, s6, s7)
+    v = next();
+    s6 = hn::MulAdd(w2, v, s6);
+    s7 = hn::MulAdd(w1, v, s7);
+    s7 = hn::MulAdd(w2, next(), s7);
+  } else {
+    s0 = hn::MulAdd(w0, next(), s0);
+    s0 = hn::MulAdd(w1, next(), s0);
+    PX_COLUMN(s0, s0, s1)
+    PX_COLUMN(s1, s1, s2)
+    PX_COLUMN(s2, s2, s3)
+    PX_COLUMN(s3, s3, s4)
+    PX_COLUMN(s4, s4, s5)
+    PX_COLUMN(s5, s5, s6)
+    PX_COLUMN(s6, s6, s7)
+    s7 = hn::MulAdd(w2, next(), s7);
+  }
+#undef PX_COLUMN
+}
+
+// Outputs [ow, ow + count), at most kColumns. Not kChecked: all of them are there and read inside the
+// row. kStride 0: any kernel, stride and dilation; else three taps, not dilated, with that stride.
+template <int kStride, bool kChecked>
+HWY_INLINE void Columns(const DepthwiseLastArgs& a, const Lane& lane, int64_t oh, int64_t kh_begin,
+                        int64_t kh_end, int64_t ow, int64_t count) {
+  // By value: a store to the output could change what a pointer leads to.
+  const ConvAxis h = a.axes->rows, w = a.axes->columns;
+  const int64_t channels = a.channels;
+  V s0 = a.bias != nullptr ? lane.Load(a.bias + lane.c) : hn::Zero(D());
   V s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0;
-  const int64_t step = w.stride * a.channels;
-  for (int64_t kh = kh_begin; kh < kh_end; ++kh) {
-    const int64_t ih = oh * h.stride + kh * h.dilation - h.pad;
-    const float* row = a.input + ih * w.in * a.channels + c;
-    const float* weights = a.weights + kh * w.kernel * a.channels + c;
-    for (int64_t kw = kw_begin; kw < kw_end; ++kw) {
-      const V k = load(weights + kw * a.channels);
-      const float* x = row + (ow * w.stride + kw * w.dilation - w.pad) * a.channels;
-      s0 = hn::MulAdd(k, load(x), s0);
-      if constexpr (kCount > 1) {
-        s1 = hn::MulAdd(k, load(x + step), s1);
-        s2 = hn::MulAdd(k, load(x + 2 * step), s2);
-        s3 = hn::MulAdd(k, load(x + 3 * step), s3);
-        s4 = hn::MulAdd(k, load(x + 4 * step), s4);
-        s5 = hn::MulAdd(k, load(x + 5 * step), s5);
-        s6 = hn::MulAdd(k, load(x + 6 * step), s6);
-        s7 = hn::MulAdd(k, load(x + 7 * step), s7);
-      }
+  const int64_t first = ow * w.stride - w.pad;
+  const float* row = a.input +
+                     ((oh * h.stride + kh_begin * h.dilation - h.pad) * w.in + first) * channels +
+                     lane.c;
+  const float* weights = a.weights + kh_begin * w.kernel * channels + lane.c;
+  for (int64_t kh = kh_begin; kh < kh_end; ++kh, row += h.dilation * w.in * channels) {
+    if constexpr (kStride > 0) {
+      const RowReader<kChecked> x{row, channels, first, w.in, 1};
+      AddRow3<kStride>(lane, x, lane.Load(weights), lane.Load(weights + channels),
+                       lane.Load(weights + 2 * channels), s0, s1, s2, s3, s4, s5, s6, s7);
+      weights += 3 * channels;
+      continue;
+    }
+    for (int64_t kw = 0; kw < w.kernel; ++kw, weights += channels) {
+      const V k = lane.Load(weights);
+      const int64_t shift = kw * w.dilation;
+      RowReader<kChecked> x{row + shift * channels, w.stride * channels, first + shift, w.in,
+                            w.stride};
+      s0 = hn::MulAdd(k, x.Next(lane), s0);
+      s1 = hn::MulAdd(k, x.Next(lane), s1);
+      s2 = hn::MulAdd(k, x.Next(lane), s2);
+      s3 = hn::MulAdd(k, x.Next(lane), s3);
+      s4 = hn::MulAdd(k, x.Next(lane), s4);
+      s5 = hn::MulAdd(k, x.Next(lane), s5);
+      s6 = hn::MulAdd(k, x.Next(lane), s6);
+      s7 = hn::MulAdd(k, x.Next(lane), s7);
     }
   }
-  const V lo = hn::Set(d, a.lo), hi = hn::Set(d, a.hi);
-  int64_t at = (oh * w.out + ow) * a.channels + c;
-  const auto store = [&](V y) HWY_ATTR {
-    if (a.residual != nullptr) y = hn::Add(y, load(a.residual + at));
-    if (a.clamp) {
-      y = hn::IfThenElse(hn::Lt(y, lo), lo, y);
-      y = hn::IfThenElse(hn::Gt(y, hi), hi, y);
-    }
-    if (HWY_LIKELY(whole)) {
-      hn::StoreU(y, d, a.output + at);
-    } else {
-      StoreTail(y, d, a.output + at, n);
-    }
-    at += a.channels;
-  };
-  store(s0);
-  if constexpr (kCount > 1) {
-    store(s1);
-    store(s2);
-    store(s3);
-    store(s4);
-    store(s5);
-    store(s6);
-    store(s7);
-  }
+  const int64_t at = (oh * w.out + ow) * channels + lane.c;
+#define PX_STORE(j) \
+  if (!kChecked || j < count) StoreOne(a, lane, s##j, at + j * channels);
+  PX_STORE(0) PX_STORE(1) PX_STORE(2) PX_STORE(3) PX_STORE(4) PX_STORE(5) PX_STORE(6) PX_STORE(7)
+#undef PX_STORE
 }
 
 // Taps [begin, end) of an axis that lie in the input for output `at`.
@@ -113,31 +187,47 @@ HWY_INLINE void Clip(const ConvAxis& axis, int64_t at, int64_t& begin, int64_t& 
   end = HWY_MAX(end, begin);
 }
 
-void DepthwiseRows(const DepthwiseLastArgs& a) {
-  const D d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+// Calls f(lane) for each vector of channels.
+template <class F>
+HWY_INLINE void ForEachLane(int64_t channels, F f) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
+  int64_t c = 0;
+  for (; c + lanes <= channels; c += lanes) f(Lane{c, static_cast<size_t>(lanes), true});
+  if (c < channels) f(Lane{c, static_cast<size_t>(channels - c), false});
+}
+
+// Channels are the inner loop: the inputs of a few columns are streamed from memory in order, and
+// stay in L1 for the columns after them.
+template <int kStride>
+void DepthwiseRowsBy(const DepthwiseLastArgs& args) {
+  const DepthwiseLastArgs a = args;
   const ConvAxis& w = a.axes->columns;
-  for (int64_t c = 0; c < a.channels; c += lanes) {
-    const bool whole = c + lanes <= a.channels;
-    const size_t n = static_cast<size_t>(HWY_MIN(lanes, a.channels - c));
-    for (int64_t oh = a.row; oh < a.row + a.rows; ++oh) {
-      int64_t kh_begin, kh_end;
-      Clip(a.axes->rows, oh, kh_begin, kh_end);
-      for (int64_t ow = 0; ow < w.out;) {
-        int64_t begin, end, begin_last = 0, end_last = 0;
-        Clip(w, ow, begin, end);
-        const bool many = ow + kColumns <= w.out;
-        if (many) Clip(w, ow + kColumns - 1, begin_last, end_last);
-        if (many && begin == 0 && end == w.kernel && end_last == w.kernel) {
-          Columns<kColumns>(a, c, n, whole, oh, kh_begin, kh_end, ow, 0, w.kernel);
-          ow += kColumns;
-        } else {
-          Columns<1>(a, c, n, whole, oh, kh_begin, kh_end, ow, begin, end);
-          ++ow;
-        }
+  for (int64_t oh = a.row; oh < a.row + a.rows; ++oh) {
+    int64_t kh_begin, kh_end;
+    Clip(a.axes->rows, oh, kh_begin, kh_end);
+    for (int64_t ow = 0; ow < w.out; ow += kColumns) {
+      const int64_t count = HWY_MIN(kColumns, w.out - ow);
+      const int64_t first = ow * w.stride - w.pad;
+      const int64_t last = first + (kColumns - 1) * w.stride + (w.kernel - 1) * w.dilation;
+      if (count == kColumns && first >= 0 && last < w.in) {
+        ForEachLane(a.channels, [&](const Lane& lane) HWY_ATTR {
+          Columns<kStride, false>(a, lane, oh, kh_begin, kh_end, ow, count);
+        });
+      } else {
+        ForEachLane(a.channels, [&](const Lane& lane) HWY_ATTR {
+          Columns<kStride, true>(a, lane, oh, kh_begin, kh_end, ow, count);
+        });
       }
     }
   }
+}
+
+void DepthwiseRows(const DepthwiseLastArgs& a) {
+  const ConvAxis& w = a.axes->columns;
+  const bool three = w.kernel == 3 && w.dilation == 1;
+  if (three && w.stride == 1) return DepthwiseRowsBy<1>(a);
+  if (three && w.stride == 2) return DepthwiseRowsBy<2>(a);
+  DepthwiseRowsBy<0>(a);
 }
 
 }  // namespace
@@ -150,22 +240,18 @@ namespace parallax::kernels {
 namespace {
 HWY_EXPORT(DepthwiseRows);
 
-// One vector of channels of the rows a block reads stays in L1 while the block is done.
-constexpr int64_t kBlockBytes = 24 << 10;
+// As in gemm.cc: a task of fewer multiply-adds is not worth a thread.
 constexpr double kMinTaskMacs = 1 << 16;
+constexpr int64_t kMaxTasks = 64;
 
 }  // namespace
 
 void PlanDepthwiseLast(ConvPlan& plan) {
   const ConvShape& s = plan.shape;
   const ConvAxes axes = MakeAxes(s);
-  const int64_t row_bytes = axes.columns.in * 64;
-  const int64_t fits =
-      (kBlockBytes / std::max<int64_t>(row_bytes, 1) - axes.rows.kernel) / axes.rows.stride;
-  const double row_macs = static_cast<double>(axes.columns.out * s.out_channels * s.KernelSize());
-  const auto least =
-      static_cast<int64_t>(kMinTaskMacs / std::max(row_macs, 1.0)) + 1;  // rows worth a task
-  plan.rows_per_task = std::clamp<int64_t>(std::max(fits, least), 1, axes.rows.out);
+  const double macs = static_cast<double>(s.batch * s.OutSize() * s.out_channels * s.KernelSize());
+  const auto tasks = std::clamp<int64_t>(static_cast<int64_t>(macs / kMinTaskMacs), 1, kMaxTasks);
+  plan.rows_per_task = std::clamp<int64_t>(s.batch * axes.rows.out / tasks, 1, axes.rows.out);
   plan.rows_per_task = CeilDiv(axes.rows.out, CeilDiv(axes.rows.out, plan.rows_per_task));
   plan.packed_weight_bytes = static_cast<size_t>(RoundUp(s.out_channels * s.KernelSize() * 4, 64));
 }

@@ -53,6 +53,16 @@ HWY_INLINE void CopyRow(const float* row, const ColumnClip& clip, int64_t stride
   Fill(fill, to + clip.end, width - clip.end);
 }
 
+void CopyStridedImpl(const float* from, int64_t stride, int64_t n, float* to) {
+  if (stride == 1) {
+    CopyFloats(from, n, to);
+  } else if (stride == 2) {
+    CopyEven(from, n, to);
+  } else {
+    for (int64_t i = 0; i < n; ++i) to[i] = from[i * stride];
+  }
+}
+
 void CopyPatchesImpl(const PatchLayout& l, const PatchBlock& block, const float* input,
                      int64_t channels, int64_t channel_stride, float fill, float* patches) {
   const ConvAxis &depth = l.axes.depth, &rows = l.axes.rows, &columns = l.axes.columns;
@@ -91,6 +101,7 @@ HWY_AFTER_NAMESPACE();
 namespace parallax::kernels {
 namespace {
 HWY_EXPORT(CopyPatchesImpl);
+HWY_EXPORT(CopyStridedImpl);
 
 ConvAxis MakeAxis(const ConvShape& s, int dimension) {
   if (dimension < 0) return {};
@@ -150,6 +161,10 @@ void CopyPatches(const PatchLayout& layout, const PatchBlock& block, const float
                  int64_t channels, int64_t channel_stride, float fill, float* patches) {
   HWY_DYNAMIC_DISPATCH(CopyPatchesImpl)
   (layout, block, input, channels, channel_stride, fill, patches);
+}
+
+void CopyStrided(const float* from, int64_t stride, int64_t n, float* to) {
+  HWY_DYNAMIC_DISPATCH(CopyStridedImpl)(from, stride, n, to);
 }
 
 }  // namespace parallax::kernels

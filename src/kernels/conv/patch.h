@@ -70,4 +70,7 @@ struct PatchBlock {
 void CopyPatches(const PatchLayout& layout, const PatchBlock& block, const float* input,
                  int64_t channels, int64_t channel_stride, float fill, float* patches);
 
+// to[i] = from[i * stride], i < n; vectors for strides 1 and 2.
+void CopyStrided(const float* from, int64_t stride, int64_t n, float* to);
+
 }  // namespace parallax::kernels

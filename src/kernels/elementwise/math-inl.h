@@ -6,8 +6,8 @@
 //             results are exact to the same bounds (counted in denormal steps).
 // Bounds:     in units in the last place of the result, with and without FMA, measured over dense
 //             sweeps by tests/kernels/elementwise/math_test.cc against f64: Exp 1, Log 1, ExpM1Neg
-//             1.5, Tanh 1.5, Sigmoid 2.2, Erf 1.5, Softplus 2, Mish 6, Sin and Cos 0.51. Mish and x
-//             * Sigmoid lose up to |x| denormal steps more where the factor of x is denormal. Gelu
+//             1.5, Tanh 1.5, Sigmoid 2.2, Erf 1.5, Softplus 2, Swish 3, Mish 6, Sin and Cos 0.51. Mish
+//             loses up to |x| denormal steps more where the factor of x is denormal. Gelu
 //             and GeluTanh cancel for negative x: 2^-23 |x| and 1.5 2^-23 |x| absolute.
 // Source:     polynomials are minimax fits (Remez exchange in 120-bit arithmetic, coefficients then
 //             rounded to f32); each comment gives the interval and the largest error of the fit.
@@ -155,17 +155,29 @@ HWY_INLINE V Tanh(D d, V x) {
   const V p = Polynomial(d, t, -3.333333135e-01f, 1.333321035e-01f, -5.394720659e-02f,
                          2.170297131e-02f, -8.182681166e-03f, 2.147543011e-03f);
   const V small = hn::MulAdd(hn::Mul(x, t), p, x);
-  const V e = Exp(d, hn::Add(z, z));
-  const V large = hn::Sub(one, hn::Div(hn::Set(d, 2.0f), hn::Add(e, one)));
+  const V e = ExpNeg(d, hn::Neg(hn::Add(z, z)));
+  const V large = hn::Sub(one, hn::Div(hn::Add(e, e), hn::Add(e, one)));
   return hn::CopySign(hn::IfThenElse(hn::Lt(z, hn::Set(d, 0.625f)), small, large), x);
 }
 
-// 1 / (1 + exp(-x)), by exp(-|x|) so that neither end overflows and small results keep their bits.
+// 1 / (1 + exp(-x)), by exp(-|x|) so that neither end overflows and small results keep their bits;
+// 0 below -87, as Swish.
 template <class D, class V>
 HWY_INLINE V Sigmoid(D d, V x) {
   const V one = hn::Set(d, 1.0f);
-  const V z = Exp(d, hn::Neg(hn::Abs(x)));
+  const V z = ExpNeg(d, hn::Neg(hn::Abs(x)));
   return hn::Div(hn::IfThenElse(hn::Lt(x, hn::Zero(d)), z, one), hn::Add(one, z));
+}
+
+// x / (1 + exp(-a x)). It follows most convolutions of some models, so it takes no care of what is
+// left below the smallest normal number: where a x < -87 the result is 0.
+template <class D, class V>
+HWY_INLINE V Swish(D d, V x, float a) {
+  const V one = hn::Set(d, 1.0f);
+  const V s = hn::Mul(x, hn::Set(d, a));
+  const V z = ExpNeg(d, hn::CopySignToAbs(hn::Abs(s), hn::Set(d, -1.0f)));  // exp(-|a x|)
+  const V top = hn::Mul(x, hn::IfThenElse(hn::Lt(s, hn::Zero(d)), z, one));
+  return hn::Div(top, hn::Add(one, z));
 }
 
 template <class D, class V>
@@ -182,7 +194,7 @@ HWY_INLINE V Erf(D d, V x) {
   const V p = Polynomial(d, bounded, 1.879059564e-04f, -1.129577756e+00f, -6.332211494e-01f,
                          -1.084172502e-01f, 2.520741895e-02f, -4.204250406e-03f, 4.412731505e-04f,
                          -2.168146057e-05f);
-  const V large = hn::Sub(one, Exp(d, p));
+  const V large = hn::Sub(one, ExpNeg(d, p));  // -17 <= p
   return hn::CopySign(hn::IfThenElse(hn::Lt(z, one), small, large), x);
 }
 

@@ -169,9 +169,7 @@ HWY_NOINLINE bool Costly(UnaryOp op, const float* in, float* out, size_t n, floa
       Map(in, out, n, [](auto d, auto x) HWY_ATTR { return Sigmoid(d, x); });
       return true;
     case UnaryOp::kSilu:
-      Map(in, out, n, [a](auto d, auto x) HWY_ATTR {
-        return hn::Mul(x, Sigmoid(d, hn::Mul(x, hn::Set(d, a))));
-      });
+      Map(in, out, n, [a](auto d, auto x) HWY_ATTR { return Swish(d, x, a); });
       return true;
     case UnaryOp::kElu:
       Map(in, out, n, [a](auto d, auto x) HWY_ATTR {

@@ -13,10 +13,14 @@ namespace {
 // more tasks than this only cost packing.
 constexpr double kMinTaskMacs = 1 << 16;
 constexpr int64_t kMaxTasks = 64;
-// Packing an element of B costs about as much as 4 rows of products with it; a task that packs its
-// own B therefore takes at least this many rows.
-constexpr int64_t kMinRowsPacking = 96;
+// A task has at least kTallRows rows, because its columns of B come from far away once, and because
+// packing an element of B costs about as much as 4 rows of products with it. Where that leaves fewer
+// tasks than kGoodTasks it has fewer columns, and where they are still fewer than kFewTasks and
+// nothing is packed, fewer rows down to kMinRows: threads that wait cost more than reading twice.
+constexpr int64_t kTallRows = 96;
 constexpr int64_t kMinRows = 32;
+constexpr int64_t kGoodTasks = 24;
+constexpr int64_t kFewTasks = 16;
 // B is used where it lies while its rows fit in L1 together, or when it is read at most twice.
 constexpr int64_t kDirectBytes = 32 << 10;
 // Outputs a GEMV task computes; their sums live on the stack.
@@ -79,23 +83,26 @@ void CutTasks(GemmPlan& plan, const TileGeometry& tile) {
       static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
   const auto want = std::clamp<int64_t>(
       static_cast<int64_t>(macs * static_cast<double>(plan.batch) / kMinTaskMacs), 1, kMaxTasks);
+  // As many parts as make `tasks` of the whole, all `others` being cut already.
+  const auto parts = [&](int64_t tasks, int64_t others, int64_t most) {
+    return std::clamp<int64_t>(CeilDiv(std::min(want, tasks), plan.batch * others), 1,
+                               std::max<int64_t>(most, 1));
+  };
   const int64_t widest = std::max(kBlockColumns / tile.columns, int64_t{1}) * tile.columns;
-
-  int64_t columns = std::min(RoundUp(s.n, tile.columns), widest);
-  plan.column_tasks = CeilDiv(s.n, columns);
-  const int64_t min_rows =
-      RoundUp(plan.path == GemmPath::kPackB ? kMinRowsPacking : kMinRows, tile.rows);
-  plan.row_tasks = std::clamp<int64_t>(CeilDiv(want, plan.batch * plan.column_tasks), 1,
-                                       std::max<int64_t>(1, s.m / min_rows));
-  plan.rows_per_task = RoundUp(CeilDiv(s.m, plan.row_tasks), tile.rows);
-  plan.row_tasks = CeilDiv(s.m, plan.rows_per_task);
-  // Few rows: narrower columns, down to one tile, or to the four that one row takes together.
+  // Down to one tile, or to the four that one row takes together.
   const int64_t narrowest = s.m == 1 ? 4 * tile.columns : tile.columns;
+
+  plan.column_tasks = CeilDiv(s.n, widest);
+  plan.row_tasks = parts(kMaxTasks, plan.column_tasks, s.m / kTallRows);
   plan.column_tasks =
-      std::max(plan.column_tasks,
-               std::min(CeilDiv(want, plan.batch * plan.row_tasks), CeilDiv(s.n, narrowest)));
+      std::max(plan.column_tasks, parts(kGoodTasks, plan.row_tasks, CeilDiv(s.n, narrowest)));
   plan.columns_per_task = RoundUp(CeilDiv(s.n, plan.column_tasks), narrowest);
   plan.column_tasks = CeilDiv(s.n, plan.columns_per_task);
+  if (plan.path != GemmPath::kPackB) {
+    plan.row_tasks = std::max(plan.row_tasks, parts(kFewTasks, plan.column_tasks, s.m / kMinRows));
+  }
+  plan.rows_per_task = RoundUp(CeilDiv(s.m, plan.row_tasks), tile.rows);
+  plan.row_tasks = CeilDiv(s.m, plan.rows_per_task);
   if (plan.row_tasks * plan.column_tasks == 1) {
     plan.entries_per_task = std::clamp<int64_t>(
         static_cast<int64_t>(kMinTaskMacs / std::max(macs, 1.0)), 1, plan.batch);
@@ -284,7 +291,7 @@ GemmPlan PlanGemm(const GemmShape& shape) {
   CutTasks(plan, tile);
   plan.worker_bytes = BufferBytesB(plan, tile);
   if (PacksA(plan, tile)) {
-    plan.worker_bytes += static_cast<size_t>(kBlockRows * std::min(s.k, kBlockK) * 4);
+    plan.worker_bytes += static_cast<size_t>(BlockHeight() * std::min(s.k, kBlockK) * 4);
   }
   return plan;
 }

@@ -108,6 +108,9 @@ void PanelImpl(const PanelArgs& p) {
       t.a = p.tile.a + m * t.a_row;
     }
     t.c = p.tile.c + m * t.ldc;
+    if (t.fetch != nullptr) {
+      t.fetch = p.tile.fetch + m / kTileRows * (t.k / kFetchSteps) * t.fetch_step;
+    }
     if (t.residual != nullptr) t.residual = p.tile.residual + m * t.ldc;
     if (t.row_bias != nullptr) t.row_bias = p.tile.row_bias + m * t.row_bias_step;
     if (direct) {
@@ -157,11 +160,33 @@ HWY_INLINE void SetB(const PanelTask& task, const TileGeometry& g, int64_t n, in
   }
 }
 
+// Packed B comes from far away: while the rows of `p` use one panel, their tiles fetch the one that
+// is used next, each its share. Nothing where that one was used before: it is near.
+HWY_INLINE void FetchNext(const PanelTask& task, const TileGeometry& g, int64_t n, int64_t k0,
+                          int64_t m0, PanelArgs& p) {
+  const int64_t k = p.tile.k;
+  int64_t width = RoundUp(HWY_MIN(g.columns, task.columns), g.lanes);
+  if (!task.b_panels) {
+    return;
+  } else if (n + p.columns < task.columns) {
+    const int64_t next = n + p.columns;
+    width = RoundUp(HWY_MIN(g.columns, task.columns - next), g.lanes);
+    p.tile.fetch = task.b + next * task.k + k0 * width;
+  } else if (m0 + p.rows == task.rows && k0 + k < task.k) {
+    p.tile.fetch = task.b + (k0 + k) * width;
+  } else {
+    return;
+  }
+  const int64_t shares = CeilDiv(p.rows, static_cast<int64_t>(kTileRows));
+  p.tile.fetch_step = CeilDiv(kFetchSteps * width, shares);
+}
+
 void PanelTaskImpl(const PanelTask& task) {
   const TileGeometry g = Geometry();
   const int64_t whole_columns = task.columns / g.lanes * g.lanes;
-  constexpr int64_t kRowStep = kBlockRows / kTileRows * kTileRows;
-  // Blocks of k of equal size, so that the last one is not a sliver.
+  // Blocks of equal size, in rows as in k, so that the last one is not a sliver.
+  const int64_t row_blocks = CeilDiv(task.rows, kBlockRows);
+  const int64_t row_step = RoundUp(CeilDiv(task.rows, row_blocks), static_cast<int64_t>(kTileRows));
   const int64_t blocks = HWY_MAX(CeilDiv(task.k, kBlockK), static_cast<int64_t>(1));
   const int64_t block = CeilDiv(task.k, blocks);
   for (int64_t i = 0; i < blocks; ++i) {
@@ -173,18 +198,20 @@ void PanelTaskImpl(const PanelTask& task) {
       PackPanelCopy(task.b + k0 * task.b_k + whole_columns, task.b_k, k,
                     task.columns - whole_columns, g.lanes, task.b_buffer);
     }
-    for (int64_t m0 = 0; m0 < task.rows; m0 += kRowStep) {
+    for (int64_t m0 = 0; m0 < task.rows; m0 += row_step) {
       PanelArgs p;
       p.tile = task.out;
       p.tile.k = k;
       p.tile.accumulate = i > 0;
       p.tile.clamp = task.out.clamp && i + 1 == blocks;
-      p.rows = HWY_MIN(kRowStep, task.rows - m0);
+      p.rows = HWY_MIN(row_step, task.rows - m0);
       SetA(task, m0, k0, k, p);
       if (task.out.row_bias != nullptr) p.tile.row_bias += m0 * p.tile.row_bias_step;
       for (int64_t n = 0; n < task.columns; n += p.columns) {
         p.columns = HWY_MIN(g.columns, task.columns - n);
         SetB(task, g, n, k0, k, p);
+        p.tile.fetch = nullptr;
+        FetchNext(task, g, n, k0, m0, p);
         const int64_t at = m0 * p.tile.ldc + n;
         p.tile.c = task.out.c + at;
         if (task.out.residual != nullptr) p.tile.residual = task.out.residual + at;
@@ -312,6 +339,8 @@ HWY_EXPORT(TransposeImpl);
 TileGeometry GetTileGeometry() { return HWY_DYNAMIC_DISPATCH(Geometry)(); }
 
 int64_t PanelColumns(int64_t n) { return RoundUp(n, GetTileGeometry().lanes); }
+
+int64_t BlockHeight() { return RoundUp(kBlockRows, GetTileGeometry().rows); }
 
 int64_t PanelHeight(int64_t rows) { return HWY_DYNAMIC_DISPATCH(Height)(rows); }
 

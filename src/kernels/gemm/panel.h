@@ -30,12 +30,12 @@ struct TileGeometry {
 };
 TileGeometry GetTileGeometry();
 
-// Block sizes. A panel of B in one block of k, kBlockK * columns * 4 bytes, is 16 KB (AVX2) or 48
-// KB (AVX3): it stays in L1, or streams from L2 at 16 bytes a cycle at most, which every L2
-// sustains. kBlockColumns columns of B in one block of k (192 KB) and kBlockRows rows of A (128 KB)
-// share L2.
-inline constexpr int64_t kBlockK = 256;
-inline constexpr int64_t kBlockColumns = 192;  // a multiple of every tile's width up to 16 lanes
+// Block sizes, for an L2 of 512 KB and more. A panel of B in one block of k, kBlockK * columns * 4
+// bytes, is 24 KB (AVX2) or 72 KB (AVX3): it stays in L1, or streams from L2 at 16 bytes a cycle at
+// most, which every L2 sustains. kBlockColumns columns of B in one block of k (216 KB) and kBlockRows
+// rows of A (192 KB) share L2. A deep block reads and writes C less often than a shallow one.
+inline constexpr int64_t kBlockK = 384;
+inline constexpr int64_t kBlockColumns = 144;  // a multiple of every tile's width up to 16 lanes
 inline constexpr int64_t kBlockRows = 128;
 
 // Bytes of panels for `n` columns and `k` rows of B, or `m` rows and `k` columns of A.
@@ -43,6 +43,8 @@ size_t PanelBytesB(int64_t k, int64_t n);
 size_t PanelBytesA(int64_t m, int64_t k);
 // Columns rounded up to what their panels occupy.
 int64_t PanelColumns(int64_t n);
+// kBlockRows rounded up to whole tiles.
+int64_t BlockHeight();
 // Height of the last panel of A when `rows` are left.
 int64_t PanelHeight(int64_t rows);
 
@@ -77,7 +79,7 @@ struct PanelTask {
   int64_t a_row = 0, a_k = 0;
   bool a_panels = false;
   // Not null: A is stored transposed (a_row == 1) and is packed block by block into this buffer of
-  // kBlockRows * min(k, kBlockK) floats.
+  // BlockHeight() * min(k, kBlockK) floats.
   float* a_buffer = nullptr;
 
   // B, one of: `pack` fills b_buffer (PanelBytesB(min(k, kBlockK), columns)) block by block;

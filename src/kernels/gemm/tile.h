@@ -11,6 +11,8 @@
 
 namespace parallax::kernels {
 
+inline constexpr int64_t kFetchSteps = 4;
+
 struct TileArgs {
   // a(r, i) is a[r * a_row + i * a_k]; b(i, j) is b[i * b_k + j], for i < k.
   const float* a = nullptr;
@@ -26,6 +28,10 @@ struct TileArgs {
   // from a and a_row.
   const float* const* a_rows = nullptr;
   int64_t a_tap = 0, a_offset = 0;
+  // Not null: what will be read soon. A line of it is fetched into L2 every kFetchSteps steps of
+  // k, `fetch_step` floats apart. Any address will do.
+  const float* fetch = nullptr;
+  int64_t fetch_step = 0;
   float* c = nullptr;
   int64_t ldc = 0;
   int64_t rows = 0;  // to store, at most the kernel's height

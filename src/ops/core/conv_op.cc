@@ -6,24 +6,6 @@
 #include "ops/core/window.h"
 
 namespace parallax::ops {
-namespace {
-
-// [batch, spatial..., channels] as [batch, channels, spatial...].
-Dims ChannelsFirst(Dims dims) {
-  if (dims.size() > 2) std::rotate(dims.begin() + 1, dims.end() - 1, dims.end());
-  return dims;
-}
-
-Shape ChannelsFirst(const Shape& last) {
-  Shape first;
-  first.Append(last[0]);
-  first.Append(last[last.rank() - 1]);
-  for (int i = 1; i + 1 < last.rank(); ++i) first.Append(last[i]);
-  return first;
-}
-
-}  // namespace
-
 Result<void> InferConv(InferContext& c, kernels::ConvLayout layout) {
   const bool last = layout == kernels::ConvLayout::kChannelsLast;
   const int64_t groups = c.Int("group", 1);
@@ -63,7 +45,8 @@ Result<void> InferConv(InferContext& c, kernels::ConvLayout layout) {
                                             Rounding::kFloor, WindowFit::kOnce));
     out.push_back(d);
   }
-  if (last) std::rotate(out.begin() + 1, out.begin() + 2, out.end());
+  if (layout != kernels::ConvLayout::kChannelsFirst)
+    std::rotate(out.begin() + 1, out.begin() + 2, out.end());
   return c.SetDims(0, std::move(out));
 }
 
@@ -77,7 +60,8 @@ Cost ConvCost(const CostContext& c) {
 Result<kernels::ConvShape> ConvShapeOf(const BindContext& c, kernels::ConvLayout layout) {
   const bool last = layout == kernels::ConvLayout::kChannelsLast;
   const Shape x = last ? ChannelsFirst(c.input(0)) : c.input(0);
-  const Shape y = last ? ChannelsFirst(c.output(0)) : c.output(0);
+  const Shape y =
+      layout != kernels::ConvLayout::kChannelsFirst ? ChannelsFirst(c.output(0)) : c.output(0);
   const Shape& w = c.input(1);
   PX_ASSIGN_OR_RETURN(Window window, ReadWindow(c, x.rank() - 2, w.dims().subspan(2)));
   kernels::ConvShape s;

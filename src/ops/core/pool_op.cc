@@ -1,5 +1,7 @@
 #include "ops/core/pool_op.h"
 
+#include <algorithm>
+
 #include "ops/core/dims.h"
 #include "ops/core/op_def.h"
 
@@ -12,7 +14,8 @@ Rounding RoundingOf(const NodeContext& c) {
 
 }  // namespace
 
-Result<void> InferPool(InferContext& c) {
+Result<void> InferPool(InferContext& c, kernels::ConvLayout layout) {
+  const bool last = layout == kernels::ConvLayout::kChannelsLast;
   const std::vector<int64_t>* kernel = c.Ints("kernel_shape");
   const int spatial = kernel == nullptr ? 0 : static_cast<int>(kernel->size());
   PX_ASSIGN_OR_RETURN(Window window, ReadWindow(c, spatial, {}));
@@ -32,14 +35,20 @@ Result<void> InferPool(InferContext& c) {
   if (c.rank(0) != spatial + 2) {
     return Invalid("kernel_shape has {} values for an input of rank {}", spatial, c.rank(0));
   }
-  Dims out = {c.dims(0)[0], c.dims(0)[1]};
+  const Dims x = last ? ChannelsFirst(c.dims(0)) : c.dims(0);
+  Dims out = {x[0], x[1]};
   for (int i = 0; i < spatial; ++i) {
-    PX_ASSIGN_OR_RETURN(Dim d, OutputExtent(window, i, c.dims(0)[static_cast<size_t>(2 + i)],
-                                            RoundingOf(c), WindowFit::kFormula));
+    PX_ASSIGN_OR_RETURN(Dim d, OutputExtent(window, i, x[static_cast<size_t>(2 + i)], RoundingOf(c),
+                                            WindowFit::kFormula));
     out.push_back(d);
   }
+  if (last) std::rotate(out.begin() + 1, out.begin() + 2, out.end());
   PX_RETURN_IF_ERROR(c.SetDims(1, out));
   return c.SetDims(0, std::move(out));
+}
+
+Result<void> InferPool(InferContext& c) {
+  return InferPool(c, kernels::ConvLayout::kChannelsFirst);
 }
 
 Result<void> InferGlobalPool(InferContext& c) {
@@ -53,8 +62,9 @@ Result<void> InferGlobalPool(InferContext& c) {
   return c.SetDims(0, std::move(out));
 }
 
-Result<kernels::PoolShape> PoolShapeOf(const BindContext& c) {
-  const Shape& x = c.input(0);
+Result<kernels::PoolShape> PoolShapeOf(const BindContext& c, kernels::ConvLayout layout) {
+  const bool last = layout == kernels::ConvLayout::kChannelsLast;
+  const Shape x = last ? ChannelsFirst(c.input(0)) : c.input(0);
   PX_ASSIGN_OR_RETURN(Window window, ReadWindow(c, x.rank() - 2, {}));
   kernels::PoolShape s;
   s.batch = x[0];

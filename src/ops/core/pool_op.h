@@ -8,11 +8,13 @@
 
 namespace parallax::ops {
 
-// Output 0 (and output 1, if wanted) of a windowed pool over NC*.
-Result<void> InferPool(InferContext& c);
+// Output 0 (and output 1, if wanted) of a windowed pool.
+Result<void> InferPool(InferContext& c);  // channels first
+Result<void> InferPool(InferContext& c, kernels::ConvLayout layout);
 // Output 0 of a global pool: spatial extents become 1.
 Result<void> InferGlobalPool(InferContext& c);
-Result<kernels::PoolShape> PoolShapeOf(const BindContext& c);
+Result<kernels::PoolShape> PoolShapeOf(
+    const BindContext& c, kernels::ConvLayout layout = kernels::ConvLayout::kChannelsFirst);
 // A global pool of an [N, C, spatial...] input as one window over each flattened plane.
 kernels::PoolShape GlobalPoolShape(const Shape& x);
 // Kernel elements an output.

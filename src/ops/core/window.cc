@@ -25,6 +25,19 @@ Result<std::vector<int64_t>> ReadList(const NodeContext& c, std::string_view nam
 
 }  // namespace
 
+Dims ChannelsFirst(Dims dims) {
+  if (dims.size() > 2) std::rotate(dims.begin() + 1, dims.end() - 1, dims.end());
+  return dims;
+}
+
+Shape ChannelsFirst(const Shape& last) {
+  Shape first;
+  first.Append(last[0]);
+  first.Append(last[last.rank() - 1]);
+  for (int i = 1; i + 1 < last.rank(); ++i) first.Append(last[i]);
+  return first;
+}
+
 Result<Window> ReadWindow(const NodeContext& c, int rank, std::span<const int64_t> kernel) {
   Window w;
   w.rank = rank;

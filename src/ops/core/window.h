@@ -32,6 +32,10 @@ struct Window {
   }
 };
 
+// [batch, spatial..., channels] as [batch, channels, spatial...].
+Dims ChannelsFirst(Dims last);
+Shape ChannelsFirst(const Shape& last);
+
 // `kernel`: the weights' spatial extents, or empty to take the attribute kernel_shape (which must
 // agree where both are given).
 Result<Window> ReadWindow(const NodeContext& c, int rank, std::span<const int64_t> kernel);
