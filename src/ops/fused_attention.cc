@@ -197,9 +197,10 @@ Result<Problem> ProblemOf(const ShapedContext& c) {
   s.normalize = c.Int("normalize", 0) != 0;
   s.epsilon = c.Float("epsilon", 0.0f);
   if (c.Int("nan_rows_to_zero", 0) != 0) s.rows_of_nan = kernels::RowsOfNaN::kZero;
-  p.offsets[0] = q.offset;
-  p.offsets[1] = k.offset;
-  p.offsets[2] = v.offset;
+  // Inputs without elements may be null, which takes no offset.
+  p.offsets[0] = c.input(0).elements() > 0 ? q.offset : 0;
+  p.offsets[1] = c.input(1).elements() > 0 ? k.offset : 0;
+  p.offsets[2] = c.input(2).elements() > 0 ? v.offset : 0;
   kernels::AttentionBatch& b = s.batch;
   for (int axis : layout.BatchAxes()) b.extents[b.rank++] = c.output(0)[axis];
   std::copy(q.batch.begin(), q.batch.end(), b.q);

@@ -4,7 +4,8 @@
 //
 // with what surrounds it: products and quotients by one number, of the scores, of Q or of K; one
 // factor a head; up to two masks, added in any shape that broadcasts, or where Swin cuts the batch
-// in windows for one; Where(IsNaN(weights), 0, weights); the division of Q and K by their norms;
+// in windows for one, or chosen by Where(mask, scores, -infinity or a number below -1e30), which
+// becomes Where(mask, 0, that number), added; Where(IsNaN(weights), 0, weights); the division of Q and K by their norms;
 // and what only moves heads, before and after: Transpose, and Q, K and V as parts of one tensor by
 // Split, Slice or Gather. Those become layouts of the operands (ops/core/attention_layout.h).
 //
@@ -48,6 +49,9 @@ struct Scores {
   struct Mask {
     ValueId value = kNoValue;
     Shape scores;
+    // Not kNoNode: a Where whose input `kept` the scores are; the other replaces what is masked.
+    NodeId where = kNoNode;
+    size_t kept = 0;
   };
   std::vector<Mask> masks;
   bool nan_rows_to_zero = false;
@@ -118,12 +122,30 @@ class AttentionFuser {
         continue;
       }
       if (!r_.ShapeOf(add.inputs[1 - k])) return false;
-      s.masks.push_back({add.inputs[1 - k], *shape});
+      s.masks.push_back({.value = add.inputs[1 - k], .scores = *shape});
       v = add.inputs[k];
       return s.masks.size() <= 2;
     }
     return false;
   }
+  // Scores where a condition says so, and a number that hides them elsewhere.
+  bool ChosenByWhere(NodeId i, Scores& s, ValueId& v) const {
+    const Node& where = r_.node(i);
+    const std::optional<Shape> shape = r_.ShapeOf(v), condition = r_.ShapeOf(where.inputs[0]);
+    for (size_t kept : {1, 2}) {
+      const std::optional<float> other = r_.Scalar(where.inputs[3 - kept]);
+      if (!other || *other > -1e30f || r_.ShapeOf(where.inputs[kept]) != shape || !condition ||
+          condition->rank() > shape->rank() ||
+          r_.ShapeOf(where.inputs[3 - kept])->rank() > condition->rank()) {
+        continue;
+      }
+      s.masks.push_back({.value = kNoValue, .scores = *shape, .where = i, .kept = kept});
+      v = where.inputs[kept];
+      return s.masks.size() <= 2;
+    }
+    return false;
+  }
+
   // Whether scores come this way: through what ScoresOf follows to a MatMul.
   bool LeadsToProduct(ValueId v, NodeId reader) const {
     Scores unused;
@@ -170,6 +192,8 @@ class AttentionFuser {
         v = from;
       } else if (next = r_.OnlyFor(v, reader, "Add"); next != kNoNode) {
         if (scaled || !AddMask(next, s, v)) return false;
+      } else if (next = r_.OnlyFor(v, reader, "Where"); next != kNoNode) {
+        if (scaled || !ChosenByWhere(next, s, v)) return false;
       } else {
         next = r_.OnlyFor(v, reader, "Mul");
         if (next == kNoNode) next = r_.OnlyFor(v, reader, "Div");
@@ -180,21 +204,52 @@ class AttentionFuser {
     }
   }
 
-  // The mask as it is added to scores of shape `scores`, or kNoValue.
-  ValueId FitMask(const Scores::Mask& mask, const Shape& scores) {
-    if (mask.scores == scores) return mask.value;
+  // Whether the mask can be added to scores of shape `scores`, and which of its axes that takes
+  // away.
+  std::optional<int> FitsScores(const Scores::Mask& mask, const Shape& scores) const {
+    if (mask.scores == scores) return 0;
     // [batch / windows, windows, ...] of [batch, ...]: the mask must not tell the former apart.
     const Shape& cut = mask.scores;
-    if (cut.rank() != scores.rank() + 1 || cut[0] * cut[1] != scores[0]) return kNoValue;
+    if (cut.rank() != scores.rank() + 1 || cut[0] * cut[1] != scores[0]) return std::nullopt;
     for (int i = 1; i < scores.rank(); ++i) {
-      if (cut[i + 1] != scores[i]) return kNoValue;
+      if (cut[i + 1] != scores[i]) return std::nullopt;
     }
+    const ValueId v = mask.where != kNoNode ? r_.node(mask.where).inputs[0] : mask.value;
+    const Shape shape = *r_.ShapeOf(v);
+    if (shape.rank() < cut.rank()) return 0;
+    if (shape[0] != 1 || mask.where != kNoNode || r_.FloatConstant(v) == nullptr) {
+      return std::nullopt;
+    }
+    return 1;
+  }
+
+  // The mask as it is added.
+  ValueId FitMask(const Scores::Mask& mask, int leading) {
+    if (mask.where != kNoNode) return AdditiveMask(mask);
+    if (leading == 0) return mask.value;
     const Shape shape = *r_.ShapeOf(mask.value);
-    if (shape.rank() < cut.rank()) return mask.value;
-    const Tensor* constant = r_.FloatConstant(mask.value);
-    if (shape[0] != 1 || constant == nullptr) return kNoValue;
     return r_.AddConstant(r_.value(mask.value).name,
-                          constant->WithShape(Shape(shape.dims().subspan(1))));
+                          r_.FloatConstant(mask.value)->WithShape(Shape(shape.dims().subspan(1))));
+  }
+
+  // Turns the Where of a mask, which nobody else reads, into 0 where the scores are kept.
+  ValueId AdditiveMask(const Scores::Mask& mask) {
+    const Node& where = r_.node(mask.where);
+    Node n;
+    n.name = where.name;
+    n.op = "Where";
+    n.opset = where.opset;
+    n.inputs = where.inputs;
+    n.explicit_inputs = 3;
+    const ValueId other = n.inputs[3 - mask.kept];
+    static constexpr float kZero = 0.0f;
+    n.inputs[mask.kept] = r_.AddConstant(fmt::format("{}_zero", r_.value(other).name),
+                                         Tensor::Wrap(DType::kF32, Shape{}, &kZero));
+    const ValueId result = r_.AddResult(fmt::format("{}_mask", r_.value(where.outputs[0]).name),
+                                        TensorType::Of(DType::kF32, *r_.ShapeOf(where.inputs[0])));
+    n.outputs = {result};
+    r_.Replace(mask.where, std::move(n), {});
+    return result;
   }
 
   // Q and K with the factors that they share the scores' scale with.
@@ -244,10 +299,12 @@ class AttentionFuser {
     if (!Operands(s, q, k)) return false;
     const AttentionOperand v = OperandOf(r_, context->inputs[1], i, LettersOf(rank, "sd"),
                                          DepthAxis::kLast, Factors::kRefused);
+    for (const Scores::Mask& mask : s.masks) {
+      if (!FitsScores(mask, s.shape)) return false;
+    }
     std::vector<ValueId> inputs = {q.value, k.value, v.value};
     for (const Scores::Mask& mask : s.masks) {
-      inputs.push_back(FitMask(mask, s.shape));
-      if (inputs.back() == kNoValue) return false;
+      inputs.push_back(FitMask(mask, *FitsScores(mask, s.shape)));
     }
     if (s.scales != kNoValue) {
       const Tensor* factors = r_.FloatConstant(s.scales);

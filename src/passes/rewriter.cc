@@ -60,15 +60,26 @@ std::optional<float> Rewriter::Scalar(ValueId v) const {
   return scalar;
 }
 
+ValueId Rewriter::Add(Value value) {
+  readers_.emplace_back();
+  is_output_.push_back(false);
+  return graph_->AddValue(std::move(value));
+}
+
+ValueId Rewriter::AddResult(std::string name, TensorType type) {
+  Value value;
+  value.name = std::move(name);
+  value.type = std::move(type);
+  return Add(std::move(value));
+}
+
 ValueId Rewriter::AddConstant(std::string name, Tensor tensor) {
   Value value;
   value.name = std::move(name);
   value.type = TensorType::Of(tensor.dtype(), tensor.shape());
   value.origin = ValueOrigin::kConstant;
   value.constant = std::move(tensor);
-  readers_.emplace_back();
-  is_output_.push_back(false);
-  return graph_->AddValue(std::move(value));
+  return Add(std::move(value));
 }
 
 void Rewriter::Unlink(NodeId i) {

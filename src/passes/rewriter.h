@@ -57,6 +57,8 @@ class Rewriter {
   // The static shape of a value, or nothing.
   std::optional<Shape> ShapeOf(ValueId v) const { return value(v).type.shape(); }
 
+  // A new value that Replace is to give a node.
+  ValueId AddResult(std::string name, TensorType type);
   // A new constant.
   ValueId AddConstant(std::string name, Tensor tensor);
   // Node `at` becomes `fused`, which makes the same outputs; the others are dropped.
@@ -75,6 +77,7 @@ class Rewriter {
   void Finish();
 
  private:
+  ValueId Add(Value value);
   void Unlink(NodeId i);
   void Link(NodeId i);
 

@@ -205,6 +205,24 @@ TEST(FuseAttention, PartsByGatherAndSlice) {
   ExpectSameResults(kParts);
 }
 
+// The scores of some keys replaced, of others than a bias is added to.
+constexpr const char* kChosen = R"(g (float[2,3,5,8] q, float[2,3,8,6] k, float[2,3,6,4] v,
+    float[2,1,1,6] m, float[5,6] b) => (float[2,3,5,4] y) {
+  s = MatMul(q, k)
+  a = Add(s, b)
+  z = Constant<value = float {0.5}>()  least = Constant<value = float {-3.4e38}>()
+  keep = Less(m, z)
+  w = Where(keep, a, least)
+  p = Softmax<axis = -1>(w)
+  y = MatMul(p, v) })";
+
+TEST(FuseAttention, ChosenScores) {
+  const Graph g = Lowered(kChosen);
+  ASSERT_EQ(Ops(g), (std::vector<std::string>{"Less", "Where", "FusedAttention"}));
+  EXPECT_EQ(*g.value(g.nodes[1].outputs[0]).type.shape(), (Shape{2, 1, 1, 6}));
+  ExpectSameResults(kChosen);
+}
+
 // An operand that is an output too is read where it is written.
 TEST(FuseAttention, OutputsStay) {
   const Graph g = Lowered(R"(g (float[1,5,2,8] q, float[1,6,2,8] v) =>
@@ -234,6 +252,7 @@ TEST(FuseAttention, LeavesWhatIsNone) {
   EXPECT_TRUE(untouched("p = Softmax<axis = 2>(s)"));
   EXPECT_TRUE(untouched("p = Softmax<axis = -1>(s)", ", float[1,2,5,5] p"));
   EXPECT_TRUE(untouched("p = Softmax<axis = -1>(s)", ", float[1,2,5,5] s"));
+  EXPECT_TRUE(untouched("z = Less(m, c) t = Where(z, s, c) p = Softmax<axis = -1>(t)"));
   // The mask is scaled too.
   EXPECT_TRUE(untouched("a = Add(s, m) t = Mul(a, c) p = Softmax<axis = -1>(t)"));
   EXPECT_TRUE(untouched("a = Add(s, m) b = Add(a, m) t = Add(b, m) p = Softmax<axis = -1>(t)"));

@@ -13,8 +13,8 @@
 namespace parallax::kernels {
 namespace {
 
-// A block computes scores for whole vectors of queries; this many or fewer are cheaper one by one.
-constexpr int64_t kRowsAtOnce = 3;
+// This many queries or fewer are cheaper one by one than as a block.
+constexpr int64_t kRowsAtOnce = 2;
 // A task of fewer multiply-adds (some microseconds) is not worth handing to a thread.
 constexpr double kMinTaskMacs = 1 << 19;
 
@@ -48,10 +48,11 @@ AttentionArgs EntryArgs(const AttentionPlan& plan, const AttentionArgs& args, in
                         float* scale) {
   const Offsets o = EntryOffsets(plan.shape.batch, entry);
   AttentionArgs at = args;
+  at.y += o.y;
+  if (plan.path == AttentionPath::kZero) return at;  // K and V may be null
   at.q += o.q;
   at.k += o.k;
   at.v += o.v;
-  at.y += o.y;
   for (int m = 0; m < kAttentionMasks; ++m) {
     if (plan.shape.masks[m].present) at.masks[m] += o.masks[m];
   }

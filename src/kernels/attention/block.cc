@@ -22,9 +22,16 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 int64_t LanesImpl() { return static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>())); }
 
+// At most so many queries are kept in rows rather than across lanes.
+constexpr int64_t kFewQueries = 8;
+
+// Whether blocks transpose the mask for themselves.
+bool TransposesMask(const AttentionMask& m) { return m.present && !m.packed && m.row != 0; }
+
 // The parts of a block's workspace, in floats.
 struct Parts {
-  int64_t q, scores, weighted, v_tail, masks, key_scales, max, block_max, sum, factors, total;
+  int64_t q, q_rows, scores, weighted, v_tail, masks, key_scales, max, block_max, sum, factors,
+      total;
 };
 Parts PartsOf(const AttentionShape& s) {
   const int64_t lanes = LanesImpl();
@@ -37,10 +44,12 @@ Parts PartsOf(const AttentionShape& s) {
     return from;
   };
   p.q = take(s.depth * kBlockQueries);
+  p.q_rows = take(kFewQueries * RoundUp(s.depth, lanes));
   p.scores = take(keys * kBlockQueries);
   p.weighted = take(kBlockQueries * RoundUp(s.value_depth, lanes));
   p.v_tail = take(s.value_depth % lanes != 0 ? keys * lanes : 0);
-  p.masks = take(kAttentionMasks * keys * kBlockQueries);
+  const bool transposes = TransposesMask(s.masks[0]) || TransposesMask(s.masks[1]);
+  p.masks = take(transposes ? kAttentionMasks * keys * kBlockQueries : 0);
   p.key_scales = take(s.normalize ? keys : 0);
   p.max = take(kBlockQueries);
   p.block_max = take(kBlockQueries);
@@ -88,23 +97,59 @@ void LoadQueries(const AttentionBlock& block, int64_t width, float* q) {
   }
 }
 
-// 1 / max(norm, epsilon) of each key.
+// The sums of the lanes of four vectors, next to each other at `to`.
+template <class D, class V>
+HWY_INLINE void StoreSums(D d, V a, V b, V c, V e, float* to) {
+#if HWY_TARGET == HWY_SCALAR
+  to[0] = hn::GetLane(a);
+  to[1] = hn::GetLane(b);
+  to[2] = hn::GetLane(c);
+  to[3] = hn::GetLane(e);
+  (void)d;
+#else
+  // Within each block of four lanes two steps of adding halves leave one sum of each vector.
+  const hn::RepartitionToWide<D> dw;
+  const auto ab =
+      hn::BitCast(dw, hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b)));
+  const auto ce =
+      hn::BitCast(dw, hn::Add(hn::InterleaveLower(d, c, e), hn::InterleaveUpper(d, c, e)));
+  HWY_ALIGN float blocks[hn::MaxLanes(d)];
+  hn::Store(hn::Add(hn::BitCast(d, hn::InterleaveLower(dw, ab, ce)),
+                    hn::BitCast(d, hn::InterleaveUpper(dw, ab, ce))),
+            d, blocks);
+  const hn::CappedTag<float, 4> d4;
+  auto sum = hn::Load(d4, blocks);
+  for (size_t i = 4; i < hn::Lanes(d); i += 4) sum = hn::Add(sum, hn::Load(d4, blocks + i));
+  hn::StoreU(sum, d4, to);
+#endif
+}
+
+// 1 / max(norm, epsilon) of each key. `scales` has room for whole vectors.
 void KeyScales(const AttentionShape& s, const float* k, int64_t keys, float* scales) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = LanesImpl();
-  for (int64_t r = 0; r < keys; ++r) {
-    const float* row = k + r * s.k.row;
-    auto squares = hn::Zero(d);
+  for (int64_t r = 0; r < keys; r += 4) {
+    const float* HWY_RESTRICT k0 = k + r * s.k.row;  // past the last key: that one again
+    const float* HWY_RESTRICT k1 = k + HWY_MIN(r + 1, keys - 1) * s.k.row;
+    const float* HWY_RESTRICT k2 = k + HWY_MIN(r + 2, keys - 1) * s.k.row;
+    const float* HWY_RESTRICT k3 = k + HWY_MIN(r + 3, keys - 1) * s.k.row;
+    auto s0 = hn::Zero(d), s1 = hn::Zero(d), s2 = hn::Zero(d), s3 = hn::Zero(d);
     for (int64_t i = 0; i < s.depth; i += lanes) {
-      const int64_t left = s.depth - i;
-      const auto x =
-          left >= lanes ? hn::LoadU(d, row + i) : LoadTail(d, row + i, static_cast<size_t>(left));
-      squares = hn::MulAdd(x, x, squares);
+      const size_t left = static_cast<size_t>(HWY_MIN(s.depth - i, lanes));
+      const auto load = [&](const float* row) HWY_ATTR {
+        return left == static_cast<size_t>(lanes) ? hn::LoadU(d, row + i)
+                                                  : LoadTail(d, row + i, left);
+      };
+      const auto x0 = load(k0), x1 = load(k1), x2 = load(k2), x3 = load(k3);
+      s0 = hn::MulAdd(x0, x0, s0);
+      s1 = hn::MulAdd(x1, x1, s1);
+      s2 = hn::MulAdd(x2, x2, s2);
+      s3 = hn::MulAdd(x3, x3, s3);
     }
-    scales[r] = hn::GetLane(hn::SumOfLanes(d, squares));
+    StoreSums(d, s0, s1, s2, s3, scales + r);
   }
   const auto one = hn::Set(d, 1.0f), least = hn::Set(d, s.epsilon);
-  for (int64_t r = 0; r < keys; r += lanes) {  // up to a whole vector past the end, in the scratch
+  for (int64_t r = 0; r < keys; r += lanes) {
     const auto norm = hn::Sqrt(hn::LoadU(d, scales + r));
     hn::StoreU(hn::Div(one, hn::IfThenElse(hn::Lt(norm, least), least, norm)), d, scales + r);
   }
@@ -171,6 +216,62 @@ void Scores(const AttentionShape& s, const float* k, int64_t keys, const float* 
       }
     }
   }
+}
+
+// The same for few queries, which would leave most lanes of Q' empty: here lanes are depths, and
+// four queries meet two keys at a time. Q is `rows` rows of the depth rounded up to whole vectors.
+void ScoresOfFew(const AttentionShape& s, const float* k, int64_t keys, const float* q,
+                 int64_t rows, const float* key_scales, const TileMask masks[kAttentionMasks],
+                 float* scores, float* max) {
+  const hn::ScalableTag<float> d;
+  using V = hn::Vec<decltype(d)>;
+  const int64_t lanes = LanesImpl();
+  const int64_t ld = RoundUp(s.depth, lanes);
+  for (int64_t r = 0; r < keys; r += 2) {
+    const float* HWY_RESTRICT k0 = k + r * s.k.row;
+    const float* HWY_RESTRICT k1 = k + HWY_MIN(r + 1, keys - 1) * s.k.row;
+    for (int64_t g = 0; g < rows; g += 4) {
+      const float* HWY_RESTRICT q0 = q + g * ld;  // past the last query: that one again
+      const float* HWY_RESTRICT q1 = q + HWY_MIN(g + 1, rows - 1) * ld;
+      const float* HWY_RESTRICT q2 = q + HWY_MIN(g + 2, rows - 1) * ld;
+      const float* HWY_RESTRICT q3 = q + HWY_MIN(g + 3, rows - 1) * ld;
+      V a0 = hn::Zero(d), a1 = hn::Zero(d), a2 = hn::Zero(d), a3 = hn::Zero(d);
+      V b0 = hn::Zero(d), b1 = hn::Zero(d), b2 = hn::Zero(d), b3 = hn::Zero(d);
+      for (int64_t i = 0; i < s.depth; i += lanes) {
+        const size_t left = static_cast<size_t>(HWY_MIN(s.depth - i, lanes));
+        const bool whole = left == static_cast<size_t>(lanes);
+        const V x0 = whole ? hn::LoadU(d, k0 + i) : LoadTail(d, k0 + i, left);
+        const V x1 = whole ? hn::LoadU(d, k1 + i) : LoadTail(d, k1 + i, left);
+        const V y0 = hn::LoadU(d, q0 + i), y1 = hn::LoadU(d, q1 + i);
+        const V y2 = hn::LoadU(d, q2 + i), y3 = hn::LoadU(d, q3 + i);
+        a0 = hn::MulAdd(x0, y0, a0);
+        a1 = hn::MulAdd(x0, y1, a1);
+        a2 = hn::MulAdd(x0, y2, a2);
+        a3 = hn::MulAdd(x0, y3, a3);
+        b0 = hn::MulAdd(x1, y0, b0);
+        b1 = hn::MulAdd(x1, y1, b1);
+        b2 = hn::MulAdd(x1, y2, b2);
+        b3 = hn::MulAdd(x1, y3, b3);
+      }
+      StoreSums(d, a0, a1, a2, a3, scores + r * lanes + g);
+      if (r + 1 < keys) StoreSums(d, b0, b1, b2, b3, scores + (r + 1) * lanes + g);
+    }
+  }
+
+  const auto queries = hn::FirstN(d, static_cast<size_t>(rows));
+  V largest = hn::LoadU(d, max);
+  for (int64_t r = 0; r < keys; ++r) {
+    V x = hn::IfThenElseZero(queries, hn::LoadU(d, scores + r * lanes));
+    if (key_scales != nullptr) x = hn::Mul(x, hn::Set(d, key_scales[r]));
+    for (int i = 0; i < kAttentionMasks; ++i) {
+      if (masks[i].at == nullptr) continue;
+      const float* at = masks[i].at + r * masks[i].key;
+      x = hn::Add(x, masks[i].across ? hn::Set(d, *at) : hn::LoadU(d, at));
+    }
+    hn::StoreU(x, d, scores + r * lanes);
+    largest = hn::Max(largest, x);
+  }
+  hn::StoreU(largest, d, max);
 }
 
 // S becomes exp(S - max); the running maxima and sums take the block in, and `factors` is what
@@ -261,6 +362,11 @@ void AttendImpl(const AttentionBlock& block) {
   float* const sum = w + parts.sum;
   float* const factors = w + parts.factors;
   LoadQueries(block, width, w + parts.q);
+  const bool few = block.rows <= HWY_MIN(kFewQueries, lanes / 2) && s.k.depth == 1;
+  if (few) {
+    const int64_t ld = RoundUp(s.depth, lanes);
+    Gather(w + parts.q, 1, width, block.rows, s.depth, ld, w + parts.q_rows);
+  }
   const auto lowest = hn::Set(d, -std::numeric_limits<float>::infinity());
   for (int64_t j = 0; j < width; j += lanes) {
     hn::StoreU(lowest, d, max + j);
@@ -283,7 +389,12 @@ void AttendImpl(const AttentionBlock& block) {
     TileMask masks[kAttentionMasks];
     SetMasks(block, key, keys, width, w + parts.masks, masks);
     for (int64_t j = 0; j < width; j += lanes) hn::StoreU(lowest, d, w + parts.block_max + j);
-    Scores(s, k, keys, w + parts.q, width, key_scales, masks, scores, w + parts.block_max);
+    if (few) {
+      ScoresOfFew(s, k, keys, w + parts.q_rows, block.rows, key_scales, masks, scores,
+                  w + parts.block_max);
+    } else {
+      Scores(s, k, keys, w + parts.q, width, key_scales, masks, scores, w + parts.block_max);
+    }
     Weights(keys, width, scores, w + parts.block_max, max, sum, factors);
 
     const float* inverse = nullptr;

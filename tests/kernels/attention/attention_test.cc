@@ -260,13 +260,14 @@ TEST(Attention, Extents) {
   for (int64_t depth : {1, 3, 15, 16, 20, 40, 64, 80, 96, 130}) {
     cases.push_back({.m = 19, .n = 23, .depth = depth, .value_depth = depth});
     cases.push_back({.m = 2, .n = 23, .depth = depth, .value_depth = depth});
+    cases.push_back({.m = 5, .n = 23, .depth = depth, .value_depth = depth});
   }
   CheckAll(cases);
 }
 
 TEST(Attention, Orders) {
   std::vector<Case> cases;
-  for (int64_t m : {1, 37}) {
+  for (int64_t m : {1, 3, 37}) {
     for (Order q : {Order::kBatchHeads, Order::kBatchSequence, Order::kTransposed}) {
       for (Order k : {Order::kBatchHeads, Order::kBatchSequence, Order::kTransposed}) {
         for (Order v : {Order::kBatchHeads, Order::kBatchSequence}) {
@@ -289,7 +290,7 @@ TEST(Attention, Orders) {
 
 TEST(Attention, Masks) {
   std::vector<Case> cases;
-  for (int64_t m : {1, 50}) {
+  for (int64_t m : {1, 6, 50}) {
     for (MaskKind a : {MaskKind::kFull, MaskKind::kKeys, MaskKind::kRows, MaskKind::kPacked}) {
       for (MaskKind b : {MaskKind::kNone, MaskKind::kKeys, MaskKind::kPacked}) {
         cases.push_back({.batch = 2,
@@ -329,7 +330,7 @@ TEST(Attention, MaskedRows) {
   ForEachTarget([&](const char*) {
     for (const float off : {-kInf, -std::numeric_limits<float>::max(), -1e9f}) {
       for (const RowsOfNaN rule : {RowsOfNaN::kNaN, RowsOfNaN::kZero}) {
-        for (int64_t m : {3, 40}) {
+        for (int64_t m : {2, 3, 40}) {
           Problem p({.m = m,
                      .n = 300,
                      .depth = 8,
@@ -352,7 +353,7 @@ TEST(Attention, MaskedRows) {
 
 TEST(Attention, NaNAndInfinityStayInTheirRows) {
   ForEachTarget([&](const char*) {
-    for (int64_t m : {3, 40}) {
+    for (int64_t m : {2, 3, 40}) {
       Problem p({.m = m, .n = 200, .depth = 8, .value_depth = 20});
       p.q[0] = NAN;
       p.q[8] = kInf;
