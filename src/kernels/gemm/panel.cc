@@ -32,12 +32,15 @@ int64_t Height(int64_t rows) { return TileHeight(rows); }
 
 template <int kVectors>
 HWY_INLINE void CallHeight(const TileArgs& t) {
-  if (t.rows > kTileHalfRows) {
-    Tile<kTileRows, kVectors>(t);
-  } else if (t.rows > 1) {
-    Tile<kTileHalfRows, kVectors>(t);
-  } else {
-    Tile<1, kVectors>(t);
+  switch (TileHeight(t.rows)) {
+    case kTileRows:
+      return Tile<kTileRows, kVectors>(t);
+    case kTileMostRows:
+      return Tile<kTileMostRows, kVectors>(t);
+    case kTileHalfRows:
+      return Tile<kTileHalfRows, kVectors>(t);
+    default:
+      return Tile<1, kVectors>(t);
   }
 }
 
