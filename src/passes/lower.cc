@@ -34,7 +34,9 @@ Result<void> Lower(Graph* graph, const ops::Inference& known) {
   Specialize(graph, known);
   PX_RETURN_IF_ERROR(FoldConstants(graph));
   RemoveDeadCode(graph);
+  SimplifyMoves(graph);
   NameActivations(graph);
+  NameLayerNorm(graph);
   FuseAttention(graph);
   FuseMatMul(graph);
   FuseConv(graph);

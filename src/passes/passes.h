@@ -39,7 +39,9 @@ Result<void> Lower(Graph* graph, const ops::Inference& known);
 // Types and constants of the inference become the graph's own.
 void Specialize(Graph* graph, const ops::Inference& known);
 // One file each, with its contract on top.
+void SimplifyMoves(Graph* graph);
 void NameActivations(Graph* graph);
+void NameLayerNorm(Graph* graph);
 void FuseAttention(Graph* graph);
 void FuseMatMul(Graph* graph);
 void FuseConv(Graph* graph);

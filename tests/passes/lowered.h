@@ -27,14 +27,16 @@ inline Model FromText(const std::string& body, int opset = 17) {
       ImportText("<ir_version: 8, opset_import: [\"\" : " + std::to_string(opset) + "]>\n" + body));
 }
 
-// The graph that is executed when inputs have their declared shapes, symbols being `symbol`.
-inline Graph Lowered(const Model& model, int64_t symbol = 1) {
+// The graph that is executed when inputs have their declared shapes, open extents being 1, or the
+// first one `first`.
+inline Graph Lowered(const Model& model, const std::vector<int64_t>& first = {}) {
   std::vector<ops::InferInput> inputs = ops::DeclaredInputs(model.graph);
   for (ops::InferInput& i : inputs) {
     for (Dim& d : i.type.dims) {
-      if (!d.known()) d = Dim(symbol);
+      if (!d.known()) d = Dim(1);
     }
   }
+  for (size_t d = 0; d < first.size(); ++d) inputs[0].type.dims[d] = Dim(first[d]);
   Result<ops::Inference> known = ops::InferGraph(model.graph, inputs);
   EXPECT_TRUE(known.ok()) << known.error().message();
   Graph graph = model.graph.Clone();

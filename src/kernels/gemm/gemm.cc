@@ -233,6 +233,7 @@ void BlockTask(const GemmPlan& plan, const float* a, const float* b, float* c, c
       break;
     default:
       t.b_panels = true;
+      t.b_continues = m0 + t.rows == s.m && n0 + t.columns < s.n;
       t.b = s.k == 0 ? b : b + n0 * s.k;
       break;
   }

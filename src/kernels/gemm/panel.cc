@@ -32,12 +32,15 @@ int64_t Height(int64_t rows) { return TileHeight(rows); }
 
 template <int kVectors>
 HWY_INLINE void CallHeight(const TileArgs& t) {
-  if (t.rows > kTileHalfRows) {
-    Tile<kTileRows, kVectors>(t);
-  } else if (t.rows > 1) {
-    Tile<kTileHalfRows, kVectors>(t);
-  } else {
-    Tile<1, kVectors>(t);
+  switch (TileHeight(t.rows)) {
+    case kTileRows:
+      return Tile<kTileRows, kVectors>(t);
+    case kTileMostRows:
+      return Tile<kTileMostRows, kVectors>(t);
+    case kTileHalfRows:
+      return Tile<kTileHalfRows, kVectors>(t);
+    default:
+      return Tile<1, kVectors>(t);
   }
 }
 
@@ -164,20 +167,20 @@ HWY_INLINE void SetB(const PanelTask& task, const TileGeometry& g, int64_t n, in
 // is used next, each its share. Nothing where that one was used before: it is near.
 HWY_INLINE void FetchNext(const PanelTask& task, const TileGeometry& g, int64_t n, int64_t k0,
                           int64_t m0, PanelArgs& p) {
-  const int64_t k = p.tile.k;
-  int64_t width = RoundUp(HWY_MIN(g.columns, task.columns), g.lanes);
-  if (!task.b_panels) {
-    return;
-  } else if (n + p.columns < task.columns) {
-    const int64_t next = n + p.columns;
-    width = RoundUp(HWY_MIN(g.columns, task.columns - next), g.lanes);
-    p.tile.fetch = task.b + next * task.k + k0 * width;
-  } else if (m0 + p.rows == task.rows && k0 + k < task.k) {
-    p.tile.fetch = task.b + (k0 + k) * width;
-  } else {
-    return;
+  int64_t column = n + p.columns, depth = k0;
+  if (!task.b_panels) return;
+  if (column >= task.columns) {
+    if (m0 + p.rows < task.rows) return;
+    depth += p.tile.k;
+    column = depth < task.k ? 0 : column;
+    depth = depth < task.k ? depth : 0;
+    if (column > 0 && !task.b_continues) return;
   }
+  const int64_t width = column >= task.columns
+                            ? g.columns
+                            : RoundUp(HWY_MIN(g.columns, task.columns - column), g.lanes);
   const int64_t shares = CeilDiv(p.rows, static_cast<int64_t>(kTileRows));
+  p.tile.fetch = task.b + column * task.k + depth * width;
   p.tile.fetch_step = CeilDiv(kFetchSteps * width, shares);
 }
 

@@ -90,6 +90,7 @@ struct PanelTask {
   const float* b = nullptr;
   int64_t b_k = 0;
   bool b_panels = false;
+  bool b_continues = false;  // with b_panels: the panel after the task's last one is used next
   float* b_buffer = nullptr;
 
   // C's first element, leading dimension and the epilogue; a, b, k, rows are the driver's.

@@ -44,12 +44,15 @@ constexpr int kTileVectors = 3;
 constexpr int kTileRows = 6;
 constexpr int kTileVectors = 2;
 #endif
-// The middle height: tails of up to this many rows use it.
+// Lower tiles for the last rows of a block: of up to this many.
 constexpr int kTileHalfRows = kTileRows / 2;
+constexpr int kTileMostRows = kTileRows * 3 / 4;
 
 // Rows of the kernel that computes `rows` of them.
 inline int TileHeight(int64_t rows) {
-  return rows > kTileHalfRows ? kTileRows : rows > 1 ? kTileHalfRows : 1;
+  if (rows > kTileMostRows) return kTileRows;
+  if (rows > kTileHalfRows) return kTileMostRows;
+  return rows > 1 ? kTileHalfRows : 1;
 }
 
 // Sums shorter than this are over before the lines of C are there.
