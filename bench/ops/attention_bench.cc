@@ -19,7 +19,7 @@
 
 #include "kernels/attention/attention.h"
 #include "kernels/gemm/gemm.h"
-#include "ops/fma_peak.h"
+#include "kernels/limits/limits.h"
 
 namespace parallax::bench {
 namespace {
@@ -171,7 +171,8 @@ int main(int argc, char** argv) {
   ChooseTarget(argc, argv);
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  g_peak = MeasureFmaPeak();
+  parallax::Team one(1);
+  g_peak = parallax::kernels::MeasureFmaPeak(one);
   printf("target %s, FMA peak of one thread %.1f GFLOP/s\n", parallax::kernels::SimdTargetName(),
          g_peak);
   for (const Row& row : kRows) {

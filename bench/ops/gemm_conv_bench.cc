@@ -21,8 +21,8 @@
 #include "kernels/conv/conv.h"
 #include "kernels/conv/conv_transpose.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/limits/limits.h"
 #include "kernels/pool/pool.h"
-#include "ops/fma_peak.h"
 
 namespace parallax::bench {
 namespace {
@@ -312,7 +312,8 @@ int main(int argc, char** argv) {
   ChooseTarget(argc, argv);
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  g_peak = MeasureFmaPeak();
+  parallax::Team one(1);
+  g_peak = parallax::kernels::MeasureFmaPeak(one);
   printf("target %s, FMA peak of one thread %.1f GFLOP/s\n", parallax::kernels::SimdTargetName(),
          g_peak);
   static const char* const kPacked[] = {"plain", "packedA", "packedB"};

@@ -14,6 +14,7 @@
 #include "cli/command.h"
 #include "cli/human.h"
 #include "cli/inputs.h"
+#include "kernels/limits/limits.h"
 #include "ops/core/inference.h"
 
 namespace parallax::cli {
@@ -89,7 +90,17 @@ void Progress(int done, int total) {
   std::fflush(stderr);
 }
 
-void PrintOps(const std::vector<NodeTime>& nodes) {
+// What the machine can do with the session's threads.
+struct Limits {
+  double gflops = 0, read_gbps = 0;
+  explicit Limits(int threads) {
+    Team team(threads);
+    gflops = kernels::MeasureFmaPeak(team);
+    read_gbps = kernels::MeasureReadBandwidth(team);
+  }
+};
+
+void PrintOps(const std::vector<NodeTime>& nodes, const Limits& limits) {
   double total = 0;
   std::map<std::string, std::pair<double, int>> by_op;
   for (const NodeTime& t : nodes) {
@@ -115,15 +126,20 @@ void PrintOps(const std::vector<NodeTime>& nodes) {
     shapes.push_back(nodes[i].shape);
   }
   const int kernel_width = ColumnWidth(20, kernels), shape_width = ColumnWidth(24, shapes);
-  Print("\n{:<36} {:<{}} {:<{}} {:>10} {:>9} {:>8}\n", "node", "kernel", kernel_width, "output",
-        shape_width, "us", "GFLOP/s", "GB/s");
+  // Winograd multiplies less than the formula that is counted: it can pass the peak.
+  Print("\nmeasured limits: {:.0f} GFLOP/s (FMA), {:.1f} GB/s read from memory\n", limits.gflops,
+        limits.read_gbps);
+  Print("\n{:<36} {:<{}} {:<{}} {:>10} {:>9} {:>6} {:>8}\n", "node", "kernel", kernel_width,
+        "output", shape_width, "us", "GFLOP/s", "% peak", "GB/s");
   for (size_t i = 0; i < shown; ++i) {
     const NodeTime& t = nodes[i];
     const double bytes = t.cost.bytes_read + t.cost.bytes_written;
     std::string name = t.name.empty() ? t.op : t.name;
     if (name.size() > 36) name = "..." + name.substr(name.size() - 33);
-    Print("{:<36} {:<{}} {:<{}} {:>10.1f} {:>9.1f} {:>8.1f}\n", name, t.kernel, kernel_width,
-          t.shape, shape_width, t.best_us, t.cost.flops / t.best_us / 1e3, bytes / t.best_us / 1e3);
+    const double gflops = t.cost.flops / t.best_us / 1e3;
+    Print("{:<36} {:<{}} {:<{}} {:>10.1f} {:>9.1f} {:>6.1f} {:>8.1f}\n", name, t.kernel,
+          kernel_width, t.shape, shape_width, t.best_us, gflops, 100 * gflops / limits.gflops,
+          bytes / t.best_us / 1e3);
   }
   if (nodes.size() > shown) {
     Print("... and {} more nodes (--json lists all)\n", nodes.size() - shown);
@@ -193,7 +209,11 @@ Result<void> Bench(const BenchArguments& args) {
     json["peak_rss_bytes"] = peak;
     json["load_ms"] = load_ms;
     json["plan_ms"] = plan_ms;
-    if (args.ops) json["ops"] = OpsJson(profile.Sorted());
+    if (args.ops) {
+      const Limits limits(session->threads());
+      json["limits"] = {{"fma_gflops", limits.gflops}, {"read_gbps", limits.read_gbps}};
+      json["ops"] = OpsJson(profile.Sorted());
+    }
     fmt::print("{}\n", DumpJson(json, 2));
     return {};
   }
@@ -210,7 +230,7 @@ Result<void> Bench(const BenchArguments& args) {
   Print("memory       activations {}, packed weights {}, peak resident {}\n",
         HumanBytes(static_cast<double>(memory.activations)),
         HumanBytes(static_cast<double>(memory.weights)), HumanBytes(static_cast<double>(peak)));
-  if (args.ops) PrintOps(profile.Sorted());
+  if (args.ops) PrintOps(profile.Sorted(), Limits(session->threads()));
   return {};
 }
 
