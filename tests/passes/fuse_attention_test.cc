@@ -266,7 +266,7 @@ struct Real {
   const char* name;
   std::vector<std::pair<const char*, Shape>> inputs;
   int64_t attentions;
-  int64_t transposes;  // that are left
+  int64_t transposes;  // that are left at most; -1: any number
 };
 
 TEST(FuseAttention, RealGraphs) {
@@ -295,7 +295,7 @@ TEST(FuseAttention, RealGraphs) {
     const Graph g = Lowered(model->graph, inputs);
     EXPECT_EQ(Count(g, "FusedAttention"), real.attentions) << real.name;
     if (real.transposes >= 0) {
-      EXPECT_EQ(Count(g, "Transpose"), real.transposes) << real.name;
+      EXPECT_LE(Count(g, "Transpose"), real.transposes) << real.name;
     }
   }
   if (found == 0) GTEST_SKIP() << "no models in " PARALLAX_MODELS_DIR;
