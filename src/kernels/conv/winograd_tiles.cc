@@ -211,26 +211,28 @@ constexpr int kRowsOf[] = {0, 16, 12, 8};
 constexpr int kRowsOf[] = {0, 12, 6, 4};
 #endif
 
+// As many tiles of kRows rows as fit; gives the rows that are left.
+template <int kRows, int kVectors>
+HWY_INLINE int64_t ProductRows(const WinogradProducts& p, int64_t point, int64_t left) {
+  const float* u = p.u + point * p.depth * p.width;
+  while (left >= kRows) {
+    const int64_t row = p.tiles - left;
+    Products<kRows, kVectors>(p.v + point * p.v_point + row * p.v_row, p.v_row, u, p.depth,
+                              p.m + point * p.m_point + row * p.width);
+    left -= kRows;
+  }
+  return left;
+}
+
 template <int kVectors>
 void ProductsOfWidth(const WinogradProducts& p) {
   constexpr int kRows = kRowsOf[kVectors];
   for (int64_t point = 0; point < p.points; ++point) {
-    const float* v = p.v + point * p.v_point;
-    const float* u = p.u + point * p.depth * p.width;
-    float* m = p.m + point * p.m_point;
-    int64_t left = p.tiles;
-    const auto step = [&](int64_t rows) {
-      v += rows * p.v_row;
-      m += rows * p.width;
-      left -= rows;
-    };
-    for (; left >= kRows; step(kRows)) Products<kRows, kVectors>(v, p.v_row, u, p.depth, m);
-    if constexpr (kRows > 8) {
-      for (; left >= 8; step(8)) Products<8, kVectors>(v, p.v_row, u, p.depth, m);
-    }
-    for (; left >= 4; step(4)) Products<4, kVectors>(v, p.v_row, u, p.depth, m);
-    for (; left >= 2; step(2)) Products<2, kVectors>(v, p.v_row, u, p.depth, m);
-    if (left == 1) Products<1, kVectors>(v, p.v_row, u, p.depth, m);
+    int64_t left = ProductRows<kRows, kVectors>(p, point, p.tiles);
+    if constexpr (kRows > 8) left = ProductRows<8, kVectors>(p, point, left);
+    left = ProductRows<4, kVectors>(p, point, left);
+    left = ProductRows<2, kVectors>(p, point, left);
+    ProductRows<1, kVectors>(p, point, left);
   }
 }
 
