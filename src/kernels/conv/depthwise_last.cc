@@ -144,9 +144,11 @@ HWY_INLINE void Columns(const DepthwiseLastArgs& a, const Lane& lane, int64_t oh
   V s0 = a.bias != nullptr ? lane.Load(a.bias + lane.c) : hn::Zero(D());
   V s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0;
   const int64_t first = ow * w.stride - w.pad;
-  const float* row = a.input +
-                     ((oh * h.stride + kh_begin * h.dilation - h.pad) * w.in + first) * channels +
-                     lane.c;
+  const float* row = a.input;  // null where there is no input at all
+  if (kh_begin < kh_end) {
+    const int64_t ih = oh * h.stride + kh_begin * h.dilation - h.pad;
+    row += (ih * w.in + first) * channels + lane.c;
+  }
   const float* weights = a.weights + kh_begin * w.kernel * channels + lane.c;
   for (int64_t kh = kh_begin; kh < kh_end; ++kh, row += h.dilation * w.in * channels) {
     if constexpr (kStride > 0) {
@@ -205,6 +207,7 @@ void DepthwiseRowsBy(const DepthwiseLastArgs& args) {
   for (int64_t oh = a.row; oh < a.row + a.rows; ++oh) {
     int64_t kh_begin, kh_end;
     Clip(a.axes->rows, oh, kh_begin, kh_end);
+    if (w.in == 0) kh_end = kh_begin;  // rows without elements: there is nothing to point to
     for (int64_t ow = 0; ow < w.out; ow += kColumns) {
       const int64_t count = HWY_MIN(kColumns, w.out - ow);
       const int64_t first = ow * w.stride - w.pad;

@@ -74,7 +74,10 @@ void TransformInput(const ConvPlan& plan, const Geometry& g, const float* input,
   in.row = s.in[1] * s.in_channels;
   in.channels = s.in_channels;
   // Only what lies in the input is read: before its first row the address is just a number.
-  in.x = input + (place.image * s.in[0] + row) * in.row + column * s.in_channels;
+  in.x = input;
+  if (s.InSize() > 0) {
+    in.x += (place.image * s.in[0] + row) * in.row + column * s.in_channels;
+  }
   in.row_begin = std::clamp<int64_t>(-row, 0, side);
   in.row_end = std::clamp<int64_t>(s.in[0] - row, 0, side);
   in.column_begin = std::clamp<int64_t>(-column, 0, side);
