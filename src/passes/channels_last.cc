@@ -43,7 +43,7 @@ class LayoutPass {
  public:
   explicit LayoutPass(Graph* graph) : graph_(*graph) {}
 
-  void Run() {
+  Result<void> Run() {
     std::vector<Node> nodes = std::move(graph_.nodes);
     graph_.nodes.clear();
     made_.assign(graph_.values.size(), true);
@@ -53,6 +53,7 @@ class LayoutPass {
     }
     for (ValueId v : graph_.outputs) First(v);
     Compact(&graph_, std::vector<bool>(graph_.nodes.size(), false));
+    return std::move(result_);
   }
 
  private:
@@ -60,13 +61,18 @@ class LayoutPass {
   std::optional<Shape> ShapeOf(ValueId v) const { return graph_.value(v).type.shape(); }
   bool HasLast(ValueId v) const { return last_[static_cast<size_t>(v)] != kNoValue; }
 
-  ValueId NewValue(std::string name, TensorType type) {
-    Value value;
-    value.name = std::move(name);
-    value.type = std::move(type);
+  ValueId Add(Value value) {
     last_.push_back(kNoValue);
     made_.push_back(true);
     return graph_.AddValue(std::move(value));
+  }
+  ValueId AddConstant(std::string name, Tensor tensor) {
+    Value value;
+    value.name = std::move(name);
+    value.type = TensorType::Of(tensor.dtype(), tensor.shape());
+    value.origin = ValueOrigin::kConstant;
+    value.constant = std::move(tensor);
+    return Add(std::move(value));
   }
   void Push(Node n) {
     const auto id = static_cast<NodeId>(graph_.nodes.size());
@@ -100,19 +106,12 @@ class LayoutPass {
     Push(std::move(n));
   }
   ValueId AddInts(std::string name, const std::vector<int64_t>& values) {
-    Value value;
-    value.name = std::move(name);
-    value.origin = ValueOrigin::kConstant;
     Result<Tensor> t = Tensor::From<int64_t>(Shape{static_cast<int64_t>(values.size())}, values);
     if (!t.ok()) {
-      failed_ = true;
+      if (result_.ok()) result_ = t.error();
       return kNoValue;
     }
-    value.constant = *t;
-    value.type = TensorType::Of(DType::kI64, t->shape());
-    last_.push_back(kNoValue);
-    made_.push_back(true);
-    return graph_.AddValue(std::move(value));
+    return AddConstant(std::move(name), std::move(*t));
   }
 
   // The value with channels first, made from its other form where nothing made it yet.
@@ -134,7 +133,10 @@ class LayoutPass {
   ValueId Twin(ValueId v) {
     TensorType type = graph_.value(v).type;
     type.dims = Permuted(type.dims, Permutation(type.rank(), /*to_last=*/true));
-    const ValueId twin = NewValue(graph_.value(v).name + " (channels last)", std::move(type));
+    Value value;
+    value.name = graph_.value(v).name + " (channels last)";
+    value.type = std::move(type);
+    const ValueId twin = Add(std::move(value));
     last_[static_cast<size_t>(v)] = twin;
     return twin;
   }
@@ -271,14 +273,7 @@ class LayoutPass {
       std::copy_n(from.bytes_begin() + static_cast<size_t>(p[i]) * size, size,
                   to->mutable_bytes() + i * size);
     }
-    Value copy;
-    copy.name = value.name;
-    copy.origin = ValueOrigin::kConstant;
-    copy.type = value.type;
-    copy.constant = *to;
-    last_.push_back(kNoValue);
-    made_.push_back(true);
-    return graph_.AddValue(std::move(copy));
+    return AddConstant(value.name, std::move(*to));
   }
 
   bool Resize(Node& n) {
@@ -357,11 +352,11 @@ class LayoutPass {
   Graph& graph_;
   std::vector<ValueId> last_;  // by value: the same with channels last
   std::vector<bool> made_;     // whether the value itself exists
-  bool failed_ = false;
+  Result<void> result_;        // the first constant that could not be made
 };
 
 }  // namespace
 
-void UseChannelsLast(Graph* graph) { LayoutPass(graph).Run(); }
+Result<void> UseChannelsLast(Graph* graph) { return LayoutPass(graph).Run(); }
 
 }  // namespace parallax::passes

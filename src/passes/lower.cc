@@ -40,7 +40,7 @@ Result<void> Lower(Graph* graph, const ops::Inference& known) {
   FuseAttention(graph);
   FuseMatMul(graph);
   FuseConv(graph);
-  UseChannelsLast(graph);
+  PX_RETURN_IF_ERROR(UseChannelsLast(graph));
   RemoveIdentities(graph);
   PX_RETURN_IF_ERROR(FoldConstants(graph));
   RemoveDeadCode(graph);

@@ -45,6 +45,6 @@ void NameLayerNorm(Graph* graph);
 void FuseAttention(Graph* graph);
 void FuseMatMul(Graph* graph);
 void FuseConv(Graph* graph);
-void UseChannelsLast(Graph* graph);
+Result<void> UseChannelsLast(Graph* graph);
 
 }  // namespace parallax::passes

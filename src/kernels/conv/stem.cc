@@ -155,12 +155,6 @@ constexpr int64_t kPatchBytes = 64 << 10;
 constexpr double kMinTaskMacs = 1 << 16;
 constexpr int64_t kMaxTasks = 64;
 
-// Panels of equal width, so that none is left with a single vector.
-int64_t PanelWidth(int64_t channels) {
-  const int64_t lanes = GetTileGeometry().lanes, vectors = CeilDiv(channels, lanes);
-  return CeilDiv(vectors, CeilDiv(vectors, kStemVectors)) * lanes;
-}
-
 int64_t PatchFloats(const ConvShape& s, const PatchLayout& layout) {
   return RoundUp(s.in_channels * layout.channel_size + kStemSlack, 16);
 }
@@ -194,7 +188,7 @@ void PlanStem(ConvPlan& plan) {
 void PackStem(const ConvPlan& plan, const void* weights, float* packed) {
   const ConvShape& s = plan.shape;
   const int64_t taps = s.KernelSize(), depth = taps * s.in_channels;
-  const int64_t panel_width = PanelWidth(s.out_channels);
+  const int64_t panel_width = EvenPanelColumns(s.out_channels, kStemVectors);
   const auto* bytes = static_cast<const std::byte*>(weights);
   for (int64_t first = 0; first < s.out_channels; first += panel_width) {
     const int64_t columns = std::min(panel_width, s.out_channels - first);
@@ -220,7 +214,7 @@ void RunStem(const ConvPlan& plan, const ConvArgs& args, Team& team) {
     offsets[k] = taps[k / s.in_channels] + k % s.in_channels * layout.channel_size;
   }
   const int64_t blocks = CeilDiv(s.out[0], plan.rows_per_task);
-  const int64_t panel_width = PanelWidth(s.out_channels);
+  const int64_t panel_width = EvenPanelColumns(s.out_channels, kStemVectors);
   const float* residual = args.epilogue.first_residual();
   team.Run(s.batch * blocks, [&](int64_t task, int worker) {
     const int64_t image = task / blocks;

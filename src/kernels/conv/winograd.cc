@@ -36,12 +36,7 @@ struct Geometry {
         columns(CeilDiv(plan.shape.out[1], m)),
         tiles(plan.shape.batch * rows * columns),
         in_pitch(RoundUp(plan.shape.in_channels, GetTileGeometry().lanes)),
-        width(PanelWidth(plan.shape.out_channels)) {}
-  // Panels of equal width, so that none is left with a single vector.
-  static int64_t PanelWidth(int64_t channels) {
-    const int64_t lanes = GetTileGeometry().lanes, vectors = CeilDiv(channels, lanes);
-    return CeilDiv(vectors, CeilDiv(vectors, kWinogradVectors)) * lanes;
-  }
+        width(EvenPanelColumns(plan.shape.out_channels, kWinogradVectors)) {}
   // Floats from point to point. One cache line more than the data: points a multiple of 4 KB apart
   // would all fall into the same set of L1.
   int64_t PointStride(int64_t tiles_of_task, int64_t pitch) const {

@@ -345,6 +345,11 @@ int64_t PanelColumns(int64_t n) { return RoundUp(n, GetTileGeometry().lanes); }
 
 int64_t BlockHeight() { return RoundUp(kBlockRows, GetTileGeometry().rows); }
 
+int64_t EvenPanelColumns(int64_t n, int64_t vectors) {
+  const int64_t lanes = GetTileGeometry().lanes, all = CeilDiv(n, lanes);
+  return CeilDiv(all, CeilDiv(all, vectors)) * lanes;
+}
+
 int64_t PanelHeight(int64_t rows) { return HWY_DYNAMIC_DISPATCH(Height)(rows); }
 
 size_t PanelBytesB(int64_t k, int64_t n) {

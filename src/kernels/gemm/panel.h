@@ -45,6 +45,9 @@ size_t PanelBytesA(int64_t m, int64_t k);
 int64_t PanelColumns(int64_t n);
 // kBlockRows rounded up to whole tiles.
 int64_t BlockHeight();
+// Columns of a panel of at most `vectors` vectors where all panels of `n` columns are as even as they
+// can be, so that none is left with a single vector.
+int64_t EvenPanelColumns(int64_t n, int64_t vectors);
 // Height of the last panel of A when `rows` are left.
 int64_t PanelHeight(int64_t rows);
 
