@@ -11,7 +11,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/elementwise/tail-inl.h"
+#include "kernels/conv/finish-inl.h"
 
 #ifndef PARALLAX_KERNELS_CONV_DEPTHWISE_LAST_ARGS_
 #define PARALLAX_KERNELS_CONV_DEPTHWISE_LAST_ARGS_
@@ -49,25 +49,13 @@ struct Lane {
   int64_t c;
   size_t n;
   bool whole;
-  HWY_INLINE V Load(const float* p) const {
-    const D d;
-    return HWY_LIKELY(whole) ? hn::LoadU(d, p) : LoadTail(d, p, n);
-  }
+  HWY_INLINE V Load(const float* p) const { return LoadLanes(D(), p, whole, n); }
 };
 
 HWY_INLINE void StoreOne(const DepthwiseLastArgs& a, const Lane& lane, V y, int64_t at) {
   const D d;
-  if (a.residual != nullptr) y = hn::Add(y, lane.Load(a.residual + at));
-  if (a.clamp) {
-    const V lo = hn::Set(d, a.lo), hi = hn::Set(d, a.hi);
-    y = hn::IfThenElse(hn::Lt(y, lo), lo, y);
-    y = hn::IfThenElse(hn::Gt(y, hi), hi, y);
-  }
-  if (HWY_LIKELY(lane.whole)) {
-    hn::StoreU(y, d, a.output + at);
-  } else {
-    StoreTail(y, d, a.output + at, lane.n);
-  }
+  FinishLanes(d, y, a.residual != nullptr ? a.residual + at : nullptr, a.clamp, hn::Set(d, a.lo),
+              hn::Set(d, a.hi), a.output + at, lane.whole, lane.n);
 }
 
 // Inputs of one row, column by column from `column` on; zeros outside the row where kChecked.

@@ -16,7 +16,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/elementwise/tail-inl.h"
+#include "kernels/conv/finish-inl.h"
 
 #ifndef PARALLAX_KERNELS_CONV_STEM_ARGS_
 #define PARALLAX_KERNELS_CONV_STEM_ARGS_
@@ -68,20 +68,8 @@ HWY_INLINE void StoreVector(const StemRow& r, V y, V bias, V lo, V hi, int64_t a
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const bool whole = c + lanes <= r.channels;
   const size_t n = static_cast<size_t>(r.channels - c);
-  y = hn::Add(y, bias);
-  if (r.residual != nullptr) {
-    const float* residual = r.residual + at + c;
-    y = hn::Add(y, whole ? hn::LoadU(d, residual) : LoadTail(d, residual, n));
-  }
-  if (r.clamp) {
-    y = hn::IfThenElse(hn::Lt(y, lo), lo, y);
-    y = hn::IfThenElse(hn::Gt(y, hi), hi, y);
-  }
-  if (HWY_LIKELY(whole)) {
-    hn::StoreU(y, d, r.y + at + c);
-  } else {
-    StoreTail(y, d, r.y + at + c, n);
-  }
+  FinishLanes(d, hn::Add(y, bias), r.residual != nullptr ? r.residual + at + c : nullptr, r.clamp,
+              lo, hi, r.y + at + c, whole, n);
 }
 
 template <int kVectors>

@@ -9,7 +9,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/elementwise/tail-inl.h"
+#include "kernels/conv/finish-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace parallax::kernels {
@@ -137,20 +137,8 @@ void OutputTile(const WinogradOutput& out) {
       const auto store = [&](V y, int64_t j) HWY_ATTR {
         if (j >= out.columns) return;
         const int64_t at = i * out.row + j * out.column + c;
-        y = hn::Add(y, bias);
-        if (out.residual != nullptr) {
-          const float* r = out.residual + at;
-          y = hn::Add(y, whole ? hn::LoadU(d, r) : LoadTail(d, r, n));
-        }
-        if (out.clamp) {
-          y = hn::IfThenElse(hn::Lt(y, lo), lo, y);
-          y = hn::IfThenElse(hn::Gt(y, hi), hi, y);
-        }
-        if (HWY_LIKELY(whole)) {
-          hn::StoreU(y, d, out.y + at);
-        } else {
-          StoreTail(y, d, out.y + at, n);
-        }
+        FinishLanes(d, hn::Add(y, bias), out.residual != nullptr ? out.residual + at : nullptr,
+                    out.clamp, lo, hi, out.y + at, whole, n);
       };
       store(y0, 0);
       store(y1, 1);
