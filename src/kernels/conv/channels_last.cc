@@ -211,10 +211,13 @@ void RunChannelsLast(const ConvPlan& plan, const ConvArgs& args, Team& team) {
   const int64_t row_tasks = CeilDiv(g.positions, plan.rows_per_task);
   const int64_t column_tasks = CeilDiv(g.out_group, plan.channels_per_task);
   const float* residual = args.epilogue.first_residual();
+  // Rows outermost: a worker's share of the tasks is then a part of the picture, in this operator and
+  // in the next, and what the next reads is in its own cache.
   team.Run(row_tasks * column_tasks * s.groups, [&](int64_t task, int worker) {
-    const int64_t group = task / (row_tasks * column_tasks);
+    const int64_t row_task = task / (column_tasks * s.groups);
+    const int64_t group = task / column_tasks % s.groups;
     Block block;
-    block.first = task / row_tasks % column_tasks * plan.channels_per_task;
+    block.first = task % column_tasks * plan.channels_per_task;
     block.columns = std::min(plan.channels_per_task, g.out_group - block.first);
     block.weights =
         args.packed + group * static_cast<int64_t>(PanelBytesB(g.depth, g.out_group) / 4);
@@ -225,8 +228,8 @@ void RunChannelsLast(const ConvPlan& plan, const ConvArgs& args, Team& team) {
     if (!g.gathers) std::fill_n(floats, g.in_group, 0.0f);
     block.a_rows = pointers;
     block.gathered = floats;
-    const int64_t end = std::min((task % row_tasks + 1) * plan.rows_per_task, g.positions);
-    for (block.begin = task % row_tasks * plan.rows_per_task; block.begin < end;
+    const int64_t end = std::min((row_task + 1) * plan.rows_per_task, g.positions);
+    for (block.begin = row_task * plan.rows_per_task; block.begin < end;
          block.begin += kRowsAtOnce) {
       block.rows = std::min(kRowsAtOnce, end - block.begin);
       if (g.gathers) {
