@@ -21,6 +21,8 @@ namespace HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
+constexpr int64_t kLineFloats = 16;  // of a cache line
+
 TileGeometry Geometry() {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()));
   return {.rows = kTileRows, .lanes = lanes, .columns = kTileVectors * lanes};
@@ -111,8 +113,9 @@ void PanelImpl(const PanelArgs& p) {
       t.a = p.tile.a + m * t.a_row;
     }
     t.c = p.tile.c + m * t.ldc;
-    if (t.fetch != nullptr) {
-      t.fetch = p.tile.fetch + m / kTileRows * (t.k / kFetchSteps) * t.fetch_step;
+    if (p.tile.fetch != nullptr) {
+      const int64_t fetched = m / kTileRows * (t.k / kFetchSteps) * t.fetch_step;
+      t.fetch = fetched < p.fetch_floats ? p.tile.fetch + fetched : nullptr;
     }
     if (t.residual != nullptr) t.residual = p.tile.residual + m * t.ldc;
     if (t.row_bias != nullptr) t.row_bias = p.tile.row_bias + m * t.row_bias_step;
@@ -164,7 +167,8 @@ HWY_INLINE void SetB(const PanelTask& task, const TileGeometry& g, int64_t n, in
 }
 
 // Packed B comes from far away: while the rows of `p` use one panel, their tiles fetch the one that
-// is used next, each its share. Nothing where that one was used before: it is near.
+// is used next, a line every kFetchSteps steps until all of it is asked for. Nothing where that one
+// was used before: it is near.
 HWY_INLINE void FetchNext(const PanelTask& task, const TileGeometry& g, int64_t n, int64_t k0,
                           int64_t m0, PanelArgs& p) {
   int64_t column = n + p.columns, depth = k0;
@@ -181,7 +185,8 @@ HWY_INLINE void FetchNext(const PanelTask& task, const TileGeometry& g, int64_t 
                             : RoundUp(HWY_MIN(g.columns, task.columns - column), g.lanes);
   const int64_t shares = CeilDiv(p.rows, static_cast<int64_t>(kTileRows));
   p.tile.fetch = task.b + column * task.k + depth * width;
-  p.tile.fetch_step = CeilDiv(kFetchSteps * width, shares);
+  p.tile.fetch_step = HWY_MAX(CeilDiv(kFetchSteps * width, shares), kLineFloats);
+  p.fetch_floats = p.tile.k * width;
 }
 
 void PanelTaskImpl(const PanelTask& task) {

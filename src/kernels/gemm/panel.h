@@ -64,6 +64,7 @@ struct PanelArgs {
   int64_t columns = 0;  // at most the tile's; b is readable up to the next whole vector
   // > 0: A is panels of this depth, tile.a the first one's start, and the tile begins at a_k0.
   int64_t a_panel_k = 0, a_k0 = 0;
+  int64_t fetch_floats = 0;  // with tile.fetch: how many follow it that will be read
   // Where the columns lie in C; null: next to each other.
   const ColumnRun* runs = nullptr;
   int64_t run_count = 0;

@@ -122,12 +122,15 @@ HWY_ATTR void Tile(const TileArgs& t) {
     at += a_k;                                                    \
     b += b_k;                                                     \
   }
-    static_assert(kFetchSteps == 4);
+    static_assert(kFetchSteps == 2);
     int64_t k = t.k;
-    for (; k >= kFetchSteps; k -= kFetchSteps) {
+    for (; k >= 4; k -= 4) {
       FetchToL2(fetch);
       fetch += fetch_step;
-      PX_STEP PX_STEP PX_STEP PX_STEP
+      PX_STEP PX_STEP
+      FetchToL2(fetch);
+      fetch += fetch_step;
+      PX_STEP PX_STEP
     }
     for (; k > 0; --k) PX_STEP
 #undef PX_STEP

@@ -11,7 +11,7 @@
 
 namespace parallax::kernels {
 
-inline constexpr int64_t kFetchSteps = 4;
+inline constexpr int64_t kFetchSteps = 2;
 
 struct TileArgs {
   // a(r, i) is a[r * a_row + i * a_k]; b(i, j) is b[i * b_k + j], for i < k.
