@@ -41,6 +41,7 @@ Result<void> Lower(Graph* graph, const ops::Inference& known) {
   FuseMatMul(graph);
   FuseConv(graph);
   PX_RETURN_IF_ERROR(UseChannelsLast(graph));
+  FuseConvChain(graph);
   RemoveIdentities(graph);
   PX_RETURN_IF_ERROR(FoldConstants(graph));
   RemoveDeadCode(graph);

@@ -46,5 +46,6 @@ void FuseAttention(Graph* graph);
 void FuseMatMul(Graph* graph);
 void FuseConv(Graph* graph);
 Result<void> UseChannelsLast(Graph* graph);
+void FuseConvChain(Graph* graph);
 
 }  // namespace parallax::passes

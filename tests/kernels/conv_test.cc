@@ -470,6 +470,14 @@ TEST(Conv, Depthwise) {
       }
     }
   }
+  // Several vectors of channels; rows in pairs, one left over, pads of which whole rows are made.
+  for (const int64_t width : {1, 6, 7, 14, 16, 25}) {
+    for (const int64_t stride : {1, 2}) {
+      const Axis rows{.in = 6, .kernel = 3, .stride = stride, .pad_begin = 4, .pad_end = 3};
+      const Axis columns{.in = width, .kernel = 3, .stride = stride, .pad_begin = 1, .pad_end = 4};
+      Check(Shape(2, 40, 40, 40, {rows, columns}), variant++, ConvAlgorithm::kDepthwise);
+    }
+  }
   const Axis dilated{.in = 40, .kernel = 3, .dilation = 4, .pad_begin = 2, .pad_end = 5};
   Check(Shape(2, 3, 3, 3, {dilated, dilated}), 0, ConvAlgorithm::kDepthwise);
   Check(Shape(2, 3, 3, 9, {dilated, dilated}), 3, ConvAlgorithm::kDepthwise);  // multiplier 3

@@ -46,6 +46,10 @@ void RunStem(const ConvPlan& plan, const ConvArgs& args, Team& team);
 void PlanDepthwiseLast(ConvPlan& plan);
 void PackDepthwiseLast(const ConvPlan& plan, const void* weights, float* packed);
 void RunDepthwiseLast(const ConvPlan& plan, const ConvArgs& args, Team& team);
+// Rows of one image, at which input, output and residual start, on the calling thread. `axes` are the
+// shape's, or those of a part of its rows.
+void RunDepthwiseLastRows(const ConvPlan& plan, const ConvAxes& axes, const ConvArgs& args,
+                          int64_t row, int64_t rows);
 
 // kWinograd2 and kWinograd4. Weights are panels of B for each point.
 bool HasWinograd(const ConvShape& shape);

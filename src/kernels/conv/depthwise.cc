@@ -10,6 +10,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/clamp-inl.h"
+
 #ifndef PARALLAX_KERNELS_CONV_DEPTHWISE_CC_
 #define PARALLAX_KERNELS_CONV_DEPTHWISE_CC_
 namespace parallax::kernels {
@@ -41,13 +43,6 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 
-HWY_INLINE hn::Vec<D> Clamp(const DepthwiseArgs& a, hn::Vec<D> x) {
-  const D d;
-  const auto lo = hn::Set(d, a.lo), hi = hn::Set(d, a.hi);
-  x = hn::IfThenElse(hn::Lt(x, lo), lo, x);
-  return hn::IfThenElse(hn::Gt(x, hi), hi, x);
-}
-
 // to[i] = act(from[i] + residual[i]), i < n.
 HWY_INLINE void FinishRow(const DepthwiseArgs& a, const float* from, const float* residual,
                           int64_t n, float* to) {
@@ -57,7 +52,7 @@ HWY_INLINE void FinishRow(const DepthwiseArgs& a, const float* from, const float
   for (; i + lanes <= n; i += lanes) {
     auto x = hn::LoadU(d, from + i);
     if (residual != nullptr) x = hn::Add(x, hn::LoadU(d, residual + i));
-    if (a.clamp) x = Clamp(a, x);
+    if (a.clamp) x = Clamp(d, x, hn::Set(d, a.lo), hn::Set(d, a.hi));
     hn::StoreU(x, d, to + i);
   }
   for (; i < n; ++i) {

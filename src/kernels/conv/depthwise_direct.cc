@@ -10,6 +10,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/clamp-inl.h"
+
 #include "kernels/copy-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -36,17 +38,10 @@ HWY_INLINE M ColumnMask(const DirectPlaneArgs& a, int64_t c, int64_t tap) {
   return hn::AndNot(hn::FirstN(d, clip(first)), hn::FirstN(d, clip(end)));
 }
 
-HWY_INLINE V Clamp(const DirectPlaneArgs& a, V x) {
-  const D d;
-  const V lo = hn::Set(d, a.lo), hi = hn::Set(d, a.hi);
-  x = hn::IfThenElse(hn::Lt(x, lo), lo, x);
-  return hn::IfThenElse(hn::Gt(x, hi), hi, x);
-}
-
 HWY_INLINE void StoreWhole(const DirectPlaneArgs& a, V x, int64_t at) {
   const D d;
   if (a.residual != nullptr) x = hn::Add(x, hn::LoadU(d, a.residual + at));
-  if (a.clamp) x = Clamp(a, x);
+  if (a.clamp) x = Clamp(d, x, hn::Set(d, a.lo), hn::Set(d, a.hi));
   hn::StoreU(x, d, a.out + at);
 }
 
@@ -59,7 +54,7 @@ HWY_INLINE void StorePart(const DirectPlaneArgs& a, V x, int64_t at, int64_t n) 
     CopyFloats(a.residual + at, n, part);
     x = hn::Add(x, hn::Load(d, part));
   }
-  if (a.clamp) x = Clamp(a, x);
+  if (a.clamp) x = Clamp(d, x, hn::Set(d, a.lo), hn::Set(d, a.hi));
   hn::Store(x, d, part);
   CopyFloats(part, n, a.out + at);
 }

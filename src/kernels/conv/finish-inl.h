@@ -13,6 +13,7 @@
 
 #include <cstddef>
 
+#include "kernels/clamp-inl.h"
 #include "kernels/elementwise/tail-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -32,10 +33,7 @@ template <class D, class V>
 HWY_INLINE void FinishLanes(D d, V y, const float* residual, bool clamp, V lo, V hi, float* out,
                             bool whole, size_t n) {
   if (residual != nullptr) y = hn::Add(y, LoadLanes(d, residual, whole, n));
-  if (clamp) {
-    y = hn::IfThenElse(hn::Lt(y, lo), lo, y);
-    y = hn::IfThenElse(hn::Gt(y, hi), hi, y);
-  }
+  if (clamp) y = Clamp(d, y, lo, hi);
   if (HWY_LIKELY(whole)) {
     hn::StoreU(y, d, out);
   } else {

@@ -14,6 +14,7 @@
 
 #include <hwy/highway.h>
 
+#include "kernels/clamp-inl.h"
 #include "kernels/gemm/tile-inl.h"
 #include "kernels/gemm/tile.h"
 
@@ -66,10 +67,7 @@ HWY_ATTR void RowTile(const TileArgs& t, int64_t panel_step) {
       add = hn::MulAdd(beta, hn::LoadU(d, t.residual + at), add);          \
     }                                                                      \
     V x = hn::MulAdd(alpha, s##p##v, add);                                 \
-    if (t.clamp) {                                                         \
-      x = hn::IfThenElse(hn::Lt(x, lo), lo, x);                            \
-      x = hn::IfThenElse(hn::Gt(x, hi), hi, x);                            \
-    }                                                                      \
+    if (t.clamp) x = Clamp(d, x, lo, hi);                                  \
     hn::StoreU(x, d, t.c + at);                                            \
     at += lanes;                                                           \
   }

@@ -64,10 +64,15 @@ std::vector<AttributeDef> EpilogueAttributes() {
 }
 
 Result<kernels::Epilogue> ReadEpilogue(const NodeContext& c) {
-  const std::string_view name = c.String("activation");
-  const float alpha = c.Float("activation_alpha", 0), beta = c.Float("activation_beta", 0);
-  kernels::Epilogue e;
+  PX_ASSIGN_OR_RETURN(kernels::Epilogue e,
+                      MakeEpilogue(c.String("activation"), c.Float("activation_alpha", 0),
+                                   c.Float("activation_beta", 0)));
   e.residual_last = c.Int("residual_last", 0) != 0;
+  return e;
+}
+
+Result<kernels::Epilogue> MakeEpilogue(std::string_view name, float alpha, float beta) {
+  kernels::Epilogue e;
   if (name.empty()) return e;
   if (name == "Relu") {
     e.activation = kernels::Activation::kRelu;

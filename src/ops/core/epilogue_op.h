@@ -18,6 +18,7 @@ namespace parallax::ops {
 std::vector<AttributeDef> EpilogueAttributes();
 // Without the residual. Error: an activation nobody knows.
 Result<kernels::Epilogue> ReadEpilogue(const NodeContext& c);
+Result<kernels::Epilogue> MakeEpilogue(std::string_view activation, float alpha, float beta);
 
 // An activation as attributes.
 struct FusedActivation {

@@ -1,6 +1,6 @@
-// Binding of kernels whose weights (input 1) are read in a packed form.
+// Binding of kernels whose weights are read in a packed form.
 //
-// Role:       Conv and ConvTranspose: constant weights are packed once for the session, others into
+// Role:       Conv, its fused forms and ConvTranspose: constant weights are packed once for the session, others into
 //             the workspace at every run.
 // Threads:    used by one thread.
 #pragma once
@@ -13,6 +13,16 @@
 #include "ops/core/bind_context.h"
 
 namespace parallax::ops {
+
+// Constant input `i`, packed for the plan once a session.
+template <class Plan, class Pack>
+Result<std::shared_ptr<const void>> PackConstant(BindContext& c, int i, const Plan& plan,
+                                                 int64_t groups, Pack pack) {
+  const std::string layout = fmt::format("{} g{} {} {}", plan.name(), groups,
+                                         plan.packed_weight_bytes, kernels::SimdTargetName());
+  return c.Pack(i, layout, plan.packed_weight_bytes,
+                [&](const Tensor& source, void* out) { pack(plan, source.bytes_begin(), out); });
+}
 
 // `Plan` has name() and packed_weight_bytes. `pack(plan, weights, packed)` takes weights that may
 // be misaligned; `run(plan, args, packed, workspace)` gets `scratch_bytes` of workspace.
@@ -28,12 +38,7 @@ Result<std::unique_ptr<Kernel>> BindPackedWeights(BindContext& c, const Plan& pl
         },
         plan.packed_weight_bytes + scratch_bytes);
   }
-  const std::string layout = fmt::format("{} g{} {} {}", plan.name(), groups,
-                                         plan.packed_weight_bytes, kernels::SimdTargetName());
-  PX_ASSIGN_OR_RETURN(
-      std::shared_ptr<const void> packed,
-      c.Pack(1, layout, plan.packed_weight_bytes,
-             [&](const Tensor& source, void* out) { pack(plan, source.bytes_begin(), out); }));
+  PX_ASSIGN_OR_RETURN(std::shared_ptr<const void> packed, PackConstant(c, 1, plan, groups, pack));
   return MakeKernel(
       plan.name(), [=](const KernelArgs& a) { run(plan, a, packed.get(), a.workspace()); },
       scratch_bytes);
