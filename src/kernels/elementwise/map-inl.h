@@ -28,7 +28,15 @@ template <class F>
 HWY_NOINLINE void Map(const float* in, float* out, size_t n, F f) {
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d);
-  for (size_t i = 0; i < n; i += lanes) {
+  size_t i = 0;
+  // Two vectors in step, that the latency of one is hidden by the other.
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    const auto y0 = f(d, hn::LoadU(d, in + i));
+    const auto y1 = f(d, hn::LoadU(d, in + i + lanes));
+    hn::StoreU(y0, d, out + i);
+    hn::StoreU(y1, d, out + i + lanes);
+  }
+  for (; i < n; i += lanes) {
     const bool whole = i + lanes <= n;
     const auto y = f(d, whole ? hn::LoadU(d, in + i) : LoadTail(d, in + i, n - i));
     if (HWY_LIKELY(whole)) {
