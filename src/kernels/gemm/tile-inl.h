@@ -150,7 +150,7 @@ HWY_ATTR void Tile(const TileArgs& t) {
   // fifth of a tile of small k.
 #define PX_FINISH(r, v)                                                              \
   if constexpr (kVectors > v) {                                                      \
-    V add = hn::Add(row, bias##v);                                                   \
+    V add = hn::Add(row##r, bias##v);                                                \
     if (t.accumulate) {                                                              \
       add = hn::LoadU(d, c + v * lanes);                                             \
     } else if (t.residual != nullptr) {                                              \
@@ -160,34 +160,38 @@ HWY_ATTR void Tile(const TileArgs& t) {
     if (t.clamp) x = Clamp(d, x, lo, hi);                                            \
     hn::StoreU(x, d, c + v * lanes);                                                 \
   }
-#define PX_FINISH_PLAIN(r, v)                                                        \
-  if constexpr (kVectors > v) {                                                      \
-    hn::StoreU(hn::MulAdd(alpha, c##r##v, hn::Add(row, bias##v)), d, c + v * lanes); \
+#define PX_FINISH_PLAIN(r, v)                                          \
+  if constexpr (kVectors > v) {                                        \
+    hn::StoreU(hn::MulAdd(alpha, c##r##v, bias##v), d, c + v * lanes); \
   }
-#define PX_FINISH_CLAMP(r, v)                                      \
-  if constexpr (kVectors > v) {                                    \
-    const V x = hn::MulAdd(alpha, c##r##v, hn::Add(row, bias##v)); \
-    hn::StoreU(Clamp(d, x, lo, hi), d, c + v * lanes);             \
+#define PX_FINISH_CLAMP(r, v)                          \
+  if constexpr (kVectors > v) {                        \
+    const V x = hn::MulAdd(alpha, c##r##v, bias##v);   \
+    hn::StoreU(Clamp(d, x, lo, hi), d, c + v * lanes); \
   }
-#define PX_STORE_WITH(r, FINISH)                                                               \
-  if constexpr (kRows > r) {                                                                   \
-    if (r < t.rows) {                                                                          \
-      float* c = t.c + r * t.ldc;                                                              \
-      const V row =                                                                            \
-          hn::Set(d, t.row_bias != nullptr ? t.beta * t.row_bias[r * t.row_bias_step] : 0.0f); \
-      FINISH(r, 0) FINISH(r, 1) FINISH(r, 2)                                                   \
-    }                                                                                          \
+#define PX_STORE_WITH(r, FINISH)             \
+  if constexpr (kRows > r) {                 \
+    if (r < t.rows) {                        \
+      float* c = t.c + r * t.ldc;            \
+      FINISH(r, 0) FINISH(r, 1) FINISH(r, 2) \
+    }                                        \
   }
 #define PX_STORE(r) PX_STORE_WITH(r, PX_FINISH)
 #define PX_STORE_PLAIN(r) PX_STORE_WITH(r, PX_FINISH_PLAIN)
 #define PX_STORE_CLAMP(r) PX_STORE_WITH(r, PX_FINISH_CLAMP)
-  if (t.accumulate || t.residual != nullptr) {
+#define PX_ROW(r)                                                             \
+  const V row##r = kRows > r && t.row_bias != nullptr && r < t.rows           \
+                       ? hn::Set(d, t.beta * t.row_bias[r * t.row_bias_step]) \
+                       : hn::Zero(d);
+  if (t.accumulate || t.residual != nullptr || t.row_bias != nullptr) {
+    PX_FOR_ROWS(PX_ROW)
     PX_FOR_ROWS(PX_STORE)
   } else if (t.clamp) {
     PX_FOR_ROWS(PX_STORE_CLAMP)
   } else {
     PX_FOR_ROWS(PX_STORE_PLAIN)
   }
+#undef PX_ROW
 #undef PX_STORE_CLAMP
 #undef PX_STORE_PLAIN
 #undef PX_STORE
