@@ -22,6 +22,14 @@ constexpr double kMinTaskMacs = 1 << 16;
 constexpr int64_t kMaxTasks = 64;
 constexpr int64_t kRowsAtOnce = 96;  // of pointers; whole tiles of 6 and 8
 
+}  // namespace
+
+bool GathersInput(const ConvShape& s) {
+  return s.layout == ConvLayout::kFirstToLast || s.in_channels / s.groups < kMinIndirectChannels;
+}
+
+namespace {
+
 struct Geometry {
   ConvAxes axes;
   int64_t in_group, out_group, taps, depth;
@@ -37,7 +45,7 @@ struct Geometry {
         depth(taps * in_group),
         positions(s.batch * s.OutSize()),
         planar(s.layout == ConvLayout::kFirstToLast),
-        gathers(planar || in_group < kMinIndirectChannels) {}
+        gathers(GathersInput(s)) {}
 };
 
 // Calls tap(t, first, count, image, at) for runs of `count` rows of the block from row `first` on

@@ -4,51 +4,12 @@
 #include <cstring>
 
 #include "base/checked.h"
+#include "kernels/conv/choice.h"
 #include "kernels/conv/conv_paths.h"
 #include "kernels/conv/generic_conv.h"
 
 namespace parallax::kernels {
 namespace {
-
-bool IsPointwise(const ConvShape& s) {
-  for (int i = 0; i < s.rank; ++i) {
-    if (s.kernel[i] != 1 || s.strides[i] != 1 || s.pads_begin[i] != 0 || s.in[i] != s.out[i]) {
-      return false;
-    }
-  }
-  return true;
-}
-
-// Measured (docs/benchmarks.md, kernels): transforms cost as much as they save below 8 channels, and
-// 4x4 tiles need an output that fills most of them.
-ConvAlgorithm ChooseChannelsLast(const ConvShape& s, const ConvOptions& options) {
-  if (s.in_channels == s.groups && s.out_channels == s.groups && s.rank <= 2 && s.groups > 1) {
-    return ConvAlgorithm::kDepthwiseLast;
-  }
-  if (!options.precise && HasWinograd(s) && s.in_channels >= 8 && s.out_channels >= 8 &&
-      s.out[0] >= 3 && s.out[1] >= 3) {
-    return ConvAlgorithm::kWinograd4;
-  }
-  return ConvAlgorithm::kIndirectGemm;
-}
-
-ConvAlgorithm ChooseAlgorithm(const ConvShape& s, const ConvOptions& options) {
-  if (s.batch == 0 || s.out_channels == 0 || s.OutSize() == 0) return ConvAlgorithm::kEmpty;
-  if (IsPointwise(s) && (s.layout == ConvLayout::kChannelsFirst ||
-                         (s.layout == ConvLayout::kChannelsLast && s.groups == 1))) {
-    return ConvAlgorithm::kPointwise;
-  }
-  if (s.layout == ConvLayout::kFirstToLast) {
-    return HasStem(s) ? ConvAlgorithm::kStem : ConvAlgorithm::kIndirectGemm;
-  }
-  if (s.layout == ConvLayout::kChannelsLast) return ChooseChannelsLast(s, options);
-  if (s.rank > 3 || s.KernelSize() > kMaxTaps) return ConvAlgorithm::kDirect;
-  // Up to 4 output channels a group a GEMM tile would be mostly empty.
-  if (s.in_channels == s.groups && s.out_channels <= 4 * s.groups && s.rank <= 2) {
-    return ConvAlgorithm::kDepthwise;
-  }
-  return ConvAlgorithm::kImplicitGemm;
-}
 
 // One product for each image and group: C[oc, position] = W[oc, ic] * X[ic, position].
 GemmPlan PlanPointwise(const ConvShape& s) {
@@ -136,7 +97,7 @@ bool SupportsChannelsLast(const ConvShape& s) {
 ConvPlan PlanConv(const ConvShape& shape, const ConvOptions& options) {
   ConvPlan plan;
   plan.shape = shape;
-  plan.algorithm = ChooseAlgorithm(shape, options);
+  plan.algorithm = ChooseConv(shape, options);
   switch (plan.algorithm) {
     case ConvAlgorithm::kEmpty:
       break;

@@ -48,6 +48,8 @@ enum class ConvAlgorithm : uint8_t {
 // absolute products, with c = 10 for 2x2 and 100 for 4x4 tiles; a plain one's c is 1.
 struct ConvOptions {
   bool precise = false;  // no algorithm that changes what is multiplied: no Winograd
+  // Not kEmpty: this one, for measurements and tests. REQUIRES: it can compute the shape.
+  ConvAlgorithm algorithm = ConvAlgorithm::kEmpty;
 };
 
 struct ConvPlan {

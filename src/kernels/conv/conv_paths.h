@@ -32,6 +32,8 @@ void PackImplicit(const ConvPlan& plan, const void* weights, float* packed);
 void RunImplicit(const ConvPlan& plan, const ConvArgs& args, Team& team);
 
 // kIndirectGemm. Weights are panels of B for each group, rows in the order (tap, input channel).
+// Whether it gathers blocks of the input instead of reading it where it lies.
+bool GathersInput(const ConvShape& shape);
 void PlanChannelsLast(ConvPlan& plan);
 void PackChannelsLast(const ConvPlan& plan, const void* weights, float* packed);
 void RunChannelsLast(const ConvPlan& plan, const ConvArgs& args, Team& team);
