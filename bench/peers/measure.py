@@ -51,7 +51,7 @@ class Ours:
     def time(self, inputs, threads, runs, warmup):
         measured = self._parallax.bench(self._model, inputs, threads, runs, warmup)
         return {"latency_ms": measured["latency_ms"], "load_ms": measured["load_ms"] + measured["plan_ms"],
-                "peak_bytes": measured["peak_rss_bytes"]}
+                "peak_bytes": measured["peak_rss_bytes"] - measured["start_rss_bytes"]}
 
 
 class Theirs:

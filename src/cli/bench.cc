@@ -161,6 +161,7 @@ nlohmann::ordered_json OpsJson(const std::vector<NodeTime>& nodes) {
 }
 
 Result<void> Bench(const BenchArguments& args) {
+  const int64_t start_rss = PeakResidentBytes();
   const double load_start = NowMilliseconds();
   PX_ASSIGN_OR_RETURN(Model model, LoadModel(args.model));
   double load_ms = NowMilliseconds() - load_start;
@@ -207,6 +208,7 @@ Result<void> Bench(const BenchArguments& args) {
                              {"weights", memory.weights},
                              {"total", memory.activations + memory.weights}};
     json["peak_rss_bytes"] = peak;
+    json["start_rss_bytes"] = start_rss;  // before the model was read
     json["load_ms"] = load_ms;
     json["plan_ms"] = plan_ms;
     if (args.ops) {

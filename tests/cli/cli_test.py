@@ -432,6 +432,7 @@ class CommandLine(unittest.TestCase):
         found = json.loads(result.stdout)
         for key in ("model", "threads", "mode", "latency_ms", "planned_bytes", "peak_rss_bytes", "load_ms", "plan_ms"):
             self.assertIn(key, found)
+        self.assertLess(found["start_rss_bytes"], found["peak_rss_bytes"])
         self.assertEqual(set(found["latency_ms"]), {"min", "mean", "median", "p90", "max", "runs"})
         self.assertEqual(found["latency_ms"]["runs"], 3)
         self.assertEqual([op["op"] for op in found["ops"]], ["Add"])
