@@ -176,6 +176,19 @@ TEST(Gemm, AllTails) {
 }
 
 // Several blocks of k, of rows and of columns; rows apart in memory.
+// The last panels share what is left, and no task's columns begin inside one: every width around
+// them, also so many that there are several tasks, and rows that are taken alone.
+TEST(Gemm, LastPanels) {
+  for (const PackedOperand packed : {PackedOperand::kB, PackedOperand::kNone}) {
+    for (const int64_t m : {1, 7, 200}) {
+      for (const int64_t n : {63, 64, 65, 112, 160, 161, 196, 208, 256, 400, 401, 832, 1000}) {
+        const GemmShape s{.m = m, .n = n, .k = 70, .packed = packed};
+        Check({s, {}}, Describe(s));
+      }
+    }
+  }
+}
+
 TEST(Gemm, BlocksAndStrides) {
   struct Extents {
     int64_t m, n, k;

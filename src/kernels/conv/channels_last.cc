@@ -101,7 +101,8 @@ void PlanChannelsLast(ConvPlan& plan) {
   const int64_t row_tasks = CeilDiv(g.positions, plan.rows_per_task);
   const int64_t column_tasks = std::clamp<int64_t>(
       want / std::max<int64_t>(1, row_tasks * s.groups), 1, CeilDiv(g.out_group, tile.columns));
-  plan.channels_per_task = RoundUp(CeilDiv(g.out_group, column_tasks), tile.columns);
+  plan.channels_per_task = WholePanels(
+      tile, g.out_group, RoundUp(CeilDiv(g.out_group, column_tasks), tile.columns), tile.columns);
   plan.packed_weight_bytes = static_cast<size_t>(s.groups) * PanelBytesB(g.depth, g.out_group);
   plan.worker_bytes =
       static_cast<size_t>(g.gathers ? RoundUp(kRowsAtOnce * g.depth * 4, 64)
@@ -111,12 +112,12 @@ void PlanChannelsLast(ConvPlan& plan) {
 void PackChannelsLast(const ConvPlan& plan, const void* weights, float* packed) {
   const ConvShape& s = plan.shape;
   const Geometry g(s);
-  const int64_t width = GetTileGeometry().columns;
+  const TileGeometry tile = GetTileGeometry();
   const auto* bytes = static_cast<const std::byte*>(weights);
   for (int64_t group = 0; group < s.groups; ++group) {
     float* to = packed + group * static_cast<int64_t>(PanelBytesB(g.depth, g.out_group) / 4);
-    for (int64_t first = 0; first < g.out_group; first += width) {
-      const int64_t columns = std::min(width, g.out_group - first);
+    for (int64_t first = 0, columns; first < g.out_group; first += columns) {
+      columns = NextPanel(tile, g.out_group - first);
       const int64_t panel_width = PanelColumns(columns);
       float* panel = to + first * g.depth;
       for (int64_t j = 0; j < panel_width; ++j) {
@@ -146,7 +147,7 @@ struct Block {
 };
 
 void RunBlock(const Geometry& g, const Block& block) {
-  const int64_t width = GetTileGeometry().columns;
+  const TileGeometry tile = GetTileGeometry();
   // Whole taps together, or a part of one.
   const int64_t channel_blocks = g.gathers ? 1 : CeilDiv(g.in_group, kBlockDepth);
   // No channel at all is one block of depth 0: the epilogue alone.
@@ -175,8 +176,8 @@ void RunBlock(const Geometry& g, const Block& block) {
         p.tile.k = std::min(channels, g.in_group - c);
       }
       p.tile.a_k = g.gathers ? kRowsAtOnce : 1;
-      for (int64_t n = 0; n < block.columns; n += width) {
-        p.columns = std::min(width, block.columns - n);
+      for (int64_t n = 0; n < block.columns; n += p.columns) {
+        p.columns = NextPanel(tile, block.columns - n);
         p.tile.b_k = PanelColumns(p.columns);
         p.tile.b =
             block.weights + (block.first + n) * g.depth + (tap * g.in_group + c) * p.tile.b_k;

@@ -65,9 +65,9 @@ void Multiply(const ConvShape& s, const float* packed, int64_t rows, const float
   const int64_t positions = in.size() * inner, in_size = s.InSize();
   const float* x = input + in.begin * inner;
   const auto pack = [&](int64_t k0, int64_t kn, int64_t n0, int64_t nn, float* panels) {
-    const int64_t width = GetTileGeometry().columns;
-    for (int64_t j = 0; j < nn; j += width, panels += width * kn) {
-      const int64_t columns = std::min(width, nn - j);
+    const TileGeometry tile = GetTileGeometry();
+    for (int64_t j = 0, columns; j < nn; j += columns, panels += columns * kn) {
+      columns = NextPanel(tile, nn - j);
       PackPanelCopy(x + k0 * in_size + n0 + j, in_size, kn, columns, PanelColumns(columns), panels);
     }
   };

@@ -96,7 +96,8 @@ void CutTasks(GemmPlan& plan, const TileGeometry& tile) {
   plan.row_tasks = parts(kMaxTasks, plan.column_tasks, s.m / kTallRows);
   plan.column_tasks =
       std::max(plan.column_tasks, parts(kGoodTasks, plan.row_tasks, CeilDiv(s.n, narrowest)));
-  plan.columns_per_task = RoundUp(CeilDiv(s.n, plan.column_tasks), narrowest);
+  plan.columns_per_task =
+      WholePanels(tile, s.n, RoundUp(CeilDiv(s.n, plan.column_tasks), narrowest), narrowest);
   plan.column_tasks = CeilDiv(s.n, plan.columns_per_task);
   if (plan.path != GemmPath::kPackB) {
     plan.row_tasks = std::max(plan.row_tasks, parts(kFewTasks, plan.column_tasks, s.m / kMinRows));
@@ -208,9 +209,9 @@ void BlockTask(const GemmPlan& plan, const float* a, const float* b, float* c, c
     if (packs_a) t.a_buffer = reinterpret_cast<float*>(buffer + b_bytes);
   }
   const auto pack = [&](int64_t k0, int64_t kn, int64_t first, int64_t nn, float* panels) {
-    const int64_t width = GetTileGeometry().columns;
-    for (int64_t j = 0; j < nn; j += width, panels += width * kn) {
-      const int64_t columns = std::min(width, nn - j);
+    const TileGeometry tile = GetTileGeometry();
+    for (int64_t j = 0, columns; j < nn; j += columns, panels += columns * kn) {
+      columns = NextPanel(tile, nn - j);
       if (s.trans_b == Transpose::kYes) {
         PackPanelTranspose(b + (first + j) * s.ldb + k0, s.ldb, kn, columns, PanelColumns(columns),
                            panels);
@@ -359,8 +360,8 @@ void PackB(int64_t k, int64_t n, Transpose trans, int64_t ld, const void* b, voi
   const TileGeometry tile = GetTileGeometry();
   if (ld == 0) ld = trans == Transpose::kYes ? k : n;
   const auto* source = static_cast<const std::byte*>(b);
-  for (int64_t j = 0; j < n; j += tile.columns) {
-    const int64_t columns = std::min(tile.columns, n - j);
+  for (int64_t j = 0, columns; j < n; j += columns) {
+    columns = NextPanel(tile, n - j);
     float* panel = static_cast<float*>(packed) + j * k;
     if (trans == Transpose::kYes) {
       PackPanelTranspose(source + j * ld * 4, ld, k, columns, PanelColumns(columns), panel);

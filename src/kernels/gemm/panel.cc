@@ -1,5 +1,6 @@
 #include "kernels/gemm/panel.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/checked.h"
@@ -180,9 +181,8 @@ HWY_INLINE void FetchNext(const PanelTask& task, const TileGeometry& g, int64_t 
     depth = depth < task.k ? depth : 0;
     if (column > 0 && !task.b_continues) return;
   }
-  const int64_t width = column >= task.columns
-                            ? g.columns
-                            : RoundUp(HWY_MIN(g.columns, task.columns - column), g.lanes);
+  const int64_t width =
+      column >= task.columns ? g.columns : RoundUp(NextPanel(g, task.columns - column), g.lanes);
   const int64_t shares = CeilDiv(p.rows, static_cast<int64_t>(kTileRows));
   p.tile.fetch = task.b + column * task.k + depth * width;
   p.tile.fetch_step = HWY_MAX(CeilDiv(kFetchSteps * width, shares), kLineFloats);
@@ -216,7 +216,7 @@ void PanelTaskImpl(const PanelTask& task) {
       SetA(task, m0, k0, k, p);
       if (task.out.row_bias != nullptr) p.tile.row_bias += m0 * p.tile.row_bias_step;
       for (int64_t n = 0; n < task.columns; n += p.columns) {
-        p.columns = HWY_MIN(g.columns, task.columns - n);
+        p.columns = NextPanel(g, task.columns - n);
         SetB(task, g, n, k0, k, p);
         p.tile.fetch = nullptr;
         FetchNext(task, g, n, k0, m0, p);
@@ -225,7 +225,9 @@ void PanelTaskImpl(const PanelTask& task) {
         if (task.out.residual != nullptr) p.tile.residual = task.out.residual + at;
         if (task.out.column_bias != nullptr) p.tile.column_bias = task.out.column_bias + n;
         const int64_t across = kRowPanels * g.columns;
-        if (task.rows == 1 && task.b_panels && n + across <= task.columns) {
+        const bool whole = n + across <= task.columns &&
+                           NextPanel(g, task.columns - n - across + g.columns) == g.columns;
+        if (task.rows == 1 && task.b_panels && whole) {
           if (p.a_panel_k > 0) {  // a panel of one row is that row
             p.tile.a += p.a_k0;
             p.tile.a_k = 1;
@@ -349,6 +351,18 @@ TileGeometry GetTileGeometry() { return HWY_DYNAMIC_DISPATCH(Geometry)(); }
 int64_t PanelColumns(int64_t n) { return RoundUp(n, GetTileGeometry().lanes); }
 
 int64_t BlockHeight() { return RoundUp(kBlockRows, GetTileGeometry().rows); }
+
+int64_t NextPanel(const TileGeometry& tile, int64_t left) {
+  const int64_t most = tile.columns / tile.lanes;
+  if (most > 2 && CeilDiv(left, tile.lanes) == most + 1) return (most + 1) / 2 * tile.lanes;
+  return std::min(left, tile.columns);
+}
+
+int64_t WholePanels(const TileGeometry& tile, int64_t n, int64_t columns, int64_t step) {
+  // A last task of one vector's columns would begin inside the last panel but one.
+  while (columns < n && n % columns > 0 && n % columns <= tile.lanes) columns += step;
+  return columns;
+}
 
 int64_t EvenPanelColumns(int64_t n, int64_t vectors) {
   const int64_t lanes = GetTileGeometry().lanes, all = CeilDiv(n, lanes);

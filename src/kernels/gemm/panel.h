@@ -9,8 +9,10 @@
 //             alone: its bits do not depend on how C is cut into tasks or tiles.
 //
 // Panels. B is stored as panels of `columns` columns, each [k][columns]; the last panel is only as
-// wide as its columns rounded up to whole vectors, padded with zeros. A's panels are [k][rows]; the
-// last one is as high as the tile that computes it. Panel p starts at p * width * k.
+// wide as its columns rounded up to whole vectors, padded with zeros, and where that would be one
+// vector the last two share what is left (NextPanel). A's panels are [k][rows]; the
+// last one is as high as the tile that computes it. The panel of
+// column j starts at j * k.
 #pragma once
 
 #include <cstddef>
@@ -43,6 +45,12 @@ size_t PanelBytesB(int64_t k, int64_t n);
 size_t PanelBytesA(int64_t m, int64_t k);
 // Columns rounded up to what their panels occupy.
 int64_t PanelColumns(int64_t n);
+// Columns of the panel that begins where `left` > 0 columns are left. A tile one vector wide takes as long
+// as one of almost two: there are too few sums to hide the latency of one.
+int64_t NextPanel(const TileGeometry& tile, int64_t left);
+// `columns` (a multiple of `step`, that of the tile's columns) or more for each task, so that no
+// panel of `n` columns is cut.
+int64_t WholePanels(const TileGeometry& tile, int64_t n, int64_t columns, int64_t step);
 // kBlockRows rounded up to whole tiles.
 int64_t BlockHeight();
 // Columns of a panel of at most `vectors` vectors where all panels of `n` columns are as even as they
