@@ -150,13 +150,15 @@ void OutputTile(const WinogradOutput& out) {
   }
 }
 
+HWY_INLINE void FetchToL2(const float* p) { __builtin_prefetch(p, 0, 2); }
+
 // A register tile of kRows tiles and kVectors vectors of columns. Depths are small here, often 16 or
 // 32: what a tile does besides its sums counts as much as they do, so it does nothing.
 #define PX_FOR_ROWS(X) \
   X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
 template <int kRows, int kVectors>
 HWY_INLINE void Products(const float* HWY_RESTRICT v, int64_t v_row, const float* HWY_RESTRICT u,
-                         int64_t depth, float* HWY_RESTRICT m) {
+                         int64_t depth, float* HWY_RESTRICT m, int64_t ahead) {
   const D d;
   const size_t lanes = hn::Lanes(d);
   const size_t width = kVectors * lanes;
@@ -169,6 +171,10 @@ HWY_INLINE void Products(const float* HWY_RESTRICT v, int64_t v_row, const float
     const V u0 = hn::LoadU(d, u);
     const V u1 = kVectors > 1 ? hn::LoadU(d, u + lanes) : u0;
     const V u2 = kVectors > 2 ? hn::LoadU(d, u + 2 * lanes) : u0;
+    // What the next point multiplies with: it comes from far away, and is read once a task.
+    FetchToL2(u + ahead);
+    if constexpr (kVectors > 1) FetchToL2(u + ahead + lanes);
+    if constexpr (kVectors > 2) FetchToL2(u + ahead + 2 * lanes);
     u += width;
 #define PX_MULTIPLY(r)                                                  \
   if constexpr (kRows > r) {                                            \
@@ -206,7 +212,8 @@ HWY_INLINE int64_t ProductRows(const WinogradProducts& p, int64_t point, int64_t
   while (left >= kRows) {
     const int64_t row = p.tiles - left;
     Products<kRows, kVectors>(p.v + point * p.v_point + row * p.v_row, p.v_row, u, p.depth,
-                              p.m + point * p.m_point + row * p.width);
+                              p.m + point * p.m_point + row * p.width,
+                              row == 0 ? p.depth * p.width : 0);
     left -= kRows;
   }
   return left;
