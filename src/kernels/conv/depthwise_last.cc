@@ -62,7 +62,7 @@ HWY_INLINE void StoreOne(const DepthwiseLastArgs& a, const Lane& lane, V y, int6
 
 // Which inputs of a block of outputs are there.
 enum class Reach : uint8_t {
-  kInside,   // all inputs lie in the row
+  kInside,   // all inputs
   kAlmost,   // all but the first or the last one, or both
   kPartial,  // any; and fewer outputs than there could be
 };
@@ -296,9 +296,7 @@ HWY_INLINE void RowOf3(const DepthwiseLastArgs& a, Place p) {
     p.count = HWY_MIN(static_cast<int64_t>(kCount), w.out - p.ow);
     p.lo = HWY_MAX(-first, static_cast<int64_t>(0));
     p.hi = HWY_MIN(kInputs, w.in - first);
-    if (p.count == kCount && p.lo == 0 && p.hi == kInputs) {
-      block(std::integral_constant<Reach, Reach::kInside>());
-    } else if (p.count == kCount && p.lo <= 1 && p.hi >= kInputs - 1) {
+    if (p.count == kCount && p.lo <= 1 && p.hi >= kInputs - 1) {
       block(std::integral_constant<Reach, Reach::kAlmost>());
     } else {
       block(std::integral_constant<Reach, Reach::kPartial>());
