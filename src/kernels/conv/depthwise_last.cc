@@ -43,6 +43,10 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
+constexpr int64_t kLineChannels = 16;
+constexpr int64_t kManyChannels = 64;
+constexpr int64_t kL1Bytes = 32 << 10;
+
 // Whether the sums of two rows of eight outputs and nine weights have registers.
 constexpr bool kManyRegisters = HWY_TARGET == HWY_AVX3 || HWY_ARCH_ARM_A64 || HWY_TARGET == HWY_RVV;
 
@@ -73,6 +77,7 @@ struct Place {
   int64_t oh = 0, kh_begin = 0, kh_end = 0;
   int64_t ow = 0, count = 0;
   int64_t lo = 0, hi = 0;
+  int64_t c_begin = 0, c_end = 0;  // channels
 };
 
 // The pointer, of which the compiler is told nothing: else GCC keeps a pointer to every input of a row
@@ -263,17 +268,13 @@ HWY_INLINE void Clip(const ConvAxis& axis, int64_t at, int64_t& begin, int64_t& 
   end = HWY_MAX(end, begin);
 }
 
-// Calls f(lane) for each vector of channels.
+// Calls f(lane) for each vector of the channels [c, channels).
 template <class F>
-HWY_INLINE void ForEachLane(int64_t channels, F f) {
+HWY_INLINE void ForEachLane(int64_t c, int64_t channels, F f) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
-  int64_t c = 0;
   for (; c + lanes <= channels; c += lanes) f(Lane{c, static_cast<size_t>(lanes), true});
   if (c < channels) f(Lane{c, static_cast<size_t>(channels - c), false});
 }
-
-// Channels are the inner loop of a row: the inputs of a few columns are streamed from memory in order,
-// and stay in L1 for the columns after them.
 
 // One row of outputs, or two, of three taps.
 template <int kStride, bool kTwoRows>
@@ -283,7 +284,7 @@ HWY_INLINE void RowOf3(const DepthwiseLastArgs& a, Place p) {
   const ConvAxis& w = a.axes->columns;
   const auto block = [&](auto reach) HWY_ATTR {
     constexpr Reach kReach = decltype(reach)::value;
-    ForEachLane(a.channels, [&](const Lane& lane) HWY_ATTR {
+    ForEachLane(p.c_begin, p.c_end, [&](const Lane& lane) HWY_ATTR {
       if constexpr (kTwoRows) {
         TwoRows<kCount, kReach>(a, lane, p);
       } else {
@@ -337,13 +338,13 @@ HWY_INLINE void RowOfAny(const DepthwiseLastArgs& a, Place p) {
     for (p.ow = from; p.ow < to; ++p.ow) {
       int64_t kw_begin, kw_end;
       Clip(w, p.ow, kw_begin, kw_end);
-      ForEachLane(a.channels,
+      ForEachLane(p.c_begin, p.c_end,
                   [&](const Lane& lane) HWY_ATTR { EdgeColumn(a, lane, p, kw_begin, kw_end); });
     }
   };
   edges(0, begin);
 #define PX_BLOCK(COUNT)                                                                           \
-  ForEachLane(a.channels,                                                                         \
+  ForEachLane(p.c_begin, p.c_end,                                                                 \
               [&](const Lane& lane) HWY_ATTR { Columns<0, COUNT, Reach::kInside>(a, lane, p); }); \
   p.ow += COUNT;
   p.ow = begin;
@@ -363,13 +364,15 @@ HWY_INLINE void RowOfAny(const DepthwiseLastArgs& a, Place p) {
   edges(end, w.out);
 }
 
+// The channels [c_begin, c_end) of all rows.
 template <int kStride>
-void DepthwiseRowsBy(const DepthwiseLastArgs& args) {
-  const DepthwiseLastArgs a = args;
+HWY_INLINE void ChannelsOfRows(const DepthwiseLastArgs& a, int64_t c_begin, int64_t c_end) {
   const ConvAxis& h = a.axes->rows;
   for (int64_t oh = a.row; oh < a.row + a.rows; ++oh) {
     Place p;
     p.oh = oh;
+    p.c_begin = c_begin;
+    p.c_end = c_end;
     Clip(h, oh, p.kh_begin, p.kh_end);
     if (a.axes->columns.in == 0) p.kh_end = p.kh_begin;  // nothing to point to
     if constexpr (kStride == 1) {
@@ -386,6 +389,21 @@ void DepthwiseRowsBy(const DepthwiseLastArgs& args) {
     } else {
       RowOfAny(a, p);
     }
+  }
+}
+
+// Where there are many channels, a cache line of them at a time: the inputs of a few rows then stay in
+// L1 until the last row that reads them, and come from L2 once. Where there are few, or rows are
+// too long for that, all at a time: memory is then read in order.
+template <int kStride>
+void DepthwiseRowsBy(const DepthwiseLastArgs& args) {
+  const DepthwiseLastArgs a = args;
+  const ConvAxis &h = a.axes->rows, &w = a.axes->columns;
+  const int64_t rows = (h.kernel - 1) * h.dilation + 2;
+  const bool stay = rows * w.in * kLineChannels * static_cast<int64_t>(sizeof(float)) <= kL1Bytes;
+  const int64_t step = stay && a.channels >= kManyChannels ? kLineChannels : a.channels;
+  for (int64_t c = 0; c < a.channels; c += step) {
+    ChannelsOfRows<kStride>(a, c, HWY_MIN(c + step, a.channels));
   }
 }
 
@@ -410,6 +428,8 @@ HWY_EXPORT(DepthwiseRows);
 // As in gemm.cc: a task of fewer multiply-adds is not worth a thread.
 constexpr double kMinTaskMacs = 1 << 16;
 constexpr int64_t kMaxTasks = 64;
+// Rows that neighbouring tasks both read should be few beside their own.
+constexpr int64_t kMinRows = 7;
 
 }  // namespace
 
@@ -418,7 +438,8 @@ void PlanDepthwiseLast(ConvPlan& plan) {
   const ConvAxes axes = MakeAxes(s);
   const double macs = static_cast<double>(s.batch * s.OutSize() * s.out_channels * s.KernelSize());
   const auto tasks = std::clamp<int64_t>(static_cast<int64_t>(macs / kMinTaskMacs), 1, kMaxTasks);
-  plan.rows_per_task = std::clamp<int64_t>(s.batch * axes.rows.out / tasks, 1, axes.rows.out);
+  plan.rows_per_task = std::clamp<int64_t>(s.batch * axes.rows.out / tasks,
+                                           std::min(kMinRows, axes.rows.out), axes.rows.out);
   plan.rows_per_task = CeilDiv(axes.rows.out, CeilDiv(axes.rows.out, plan.rows_per_task));
   plan.packed_weight_bytes = static_cast<size_t>(RoundUp(s.out_channels * s.KernelSize() * 4, 64));
 }
