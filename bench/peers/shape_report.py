@@ -21,7 +21,7 @@ a call costs each of them is printed first.
 
 
 def layers_text(shape):
-    return f"x{shape.layers}{'p' if shape.pooled else '+' if shape.fan else ''}"
+    return f"x{shape.layers}{'p' if shape.pooled else '+' if shape.fan and shape.layers > 1 else ''}"
 
 
 def kernels(ops):
