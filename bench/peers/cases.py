@@ -1,18 +1,39 @@
 """What is timed: models and their inputs, seeded, at the sizes that they usually run at."""
 
 import dataclasses
+import functools
 import typing
 
 import numpy as np
-from harness import evaluation, speech
+import onnx
+import summary
+from harness import ROOT, evaluation, model_path, speech
+
+MADE = ROOT / "build" / "peers" / "models"
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A model of models/generated/ in one use; `inputs(seed)` has the same shapes for every seed."""
+    """A model in one use; `inputs(seed)` has the same shapes for every seed.
+
+    It is one of models/generated/, or what `make()` gives: the same model, byte for byte, on every call.
+    Programs whose difference() from the reference is at most `limit` are right.
+    """
 
     model: str
     inputs: typing.Callable[[int], dict]
+    make: typing.Callable[[], onnx.ModelProto] | None = None
+    limit: float = summary.DIFFERENCE_LIMIT
+
+    @functools.cache
+    def path(self):
+        """The model's file."""
+        if not self.make:
+            return model_path(self.model)
+        MADE.mkdir(parents=True, exist_ok=True)
+        file = MADE / f"{self.model}.onnx"
+        onnx.save(self.make(), file)
+        return file
 
 
 def _evaluation(name):

@@ -9,7 +9,7 @@ import tempfile
 import graphs
 import numpy as np
 import onnx
-from harness import ROOT, model_path
+from harness import ROOT
 from process import RivalError, work
 from rivals import rival_class
 
@@ -30,7 +30,7 @@ def content_hash(files, texts):
 
 
 def make_graph(case, rival, inputs, outputs):
-    model = graphs.without_ifs(onnx.load(model_path(case.model)), inputs)
+    model = graphs.without_ifs(onnx.load(case.path()), inputs)
     graphs.fix_extents(model, inputs, outputs)
     for rewrite in rival.rewrites:
         model = getattr(graphs, rewrite)(model)
@@ -70,7 +70,7 @@ def loaded(name, case, rival_name, version, inputs, outputs):
     kept as well: it comes again without waiting for it.
     """
     rival = rival_class(rival_name)
-    model = model_path(case.model)
+    model = case.path()
     if rival.as_it_is:
         return {"file": str(model), "input_names": list(inputs), "output_shapes": shapes(outputs)}
 

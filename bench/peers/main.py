@@ -22,7 +22,7 @@ import measure  # noqa: E402
 import report  # noqa: E402
 from cases import CASES  # noqa: E402
 from harness.cli import Parallax  # noqa: E402
-from process import RivalError, work  # noqa: E402
+from process import present  # noqa: E402
 from rivals import NAMES  # noqa: E402
 
 PAGE = ROOT / "docs" / "benchmarks.md"
@@ -65,17 +65,6 @@ def parse(arguments):
     options.rival = [name for name in NAMES if name in options.rival] if options.rival else list(NAMES)
     options.measure = dataclasses.replace(measure.PROTOCOLS[options.protocol], **given)
     return options
-
-
-def present(rivals):
-    """({rival: version}, {rival: why it is not here})."""
-    versions, missing = {}, {}
-    for rival in rivals:
-        try:
-            versions[rival] = work(rival, {"work": "version"})["version"]
-        except RivalError as error:
-            missing[rival] = str(error)
-    return versions, missing
 
 
 def main(arguments):

@@ -10,14 +10,13 @@ import time
 import convert
 import numpy as np
 import summary
-from harness import model_path
 from harness.cli import ParallaxError
 from harness.peer import Peer
 from process import RivalError, work
 
 # Of the same shapes; the second one hides a few tokens from the models that take a mask.
 CHECKED_SEEDS = (1, 9)
-ROUND_SECONDS, MIN_RUNS, MAX_RUNS = 1.0, 5, 1000
+MIN_RUNS, MAX_RUNS = 5, 1000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,8 +25,9 @@ class Protocol:
 
     rounds: int
     warmup: int
-    runs: int  # 0: about a second of them
+    runs: int  # 0: as many as fill `seconds`
     new_inputs: bool  # each round has inputs of its own
+    seconds: float = 1.0
 
 
 PROTOCOLS = {"rounds": Protocol(rounds=5, warmup=3, runs=0, new_inputs=False),
@@ -53,12 +53,17 @@ class Ours:
         return {"latency_ms": measured["latency_ms"], "load_ms": measured["load_ms"] + measured["plan_ms"],
                 "peak_bytes": measured["peak_rss_bytes"] - measured["start_rss_bytes"]}
 
+    def profile(self, inputs, threads, runs):
+        """`limits` and `ops` of `bench --ops --json`: timing each operator costs, so no round does it."""
+        measured = self._parallax.bench(self._model, inputs, threads, runs, warmup=1, ops=True)
+        return {"limits": measured["limits"], "ops": measured["ops"]}
+
 
 class Theirs:
     """A rival on what convert.loaded() gave; every call is a process."""
 
-    def __init__(self, rival, model):
-        self._rival, self._model = rival, model
+    def __init__(self, rival, model, environment):
+        self._rival, self._model, self._environment = rival, model, environment
 
     def outputs(self, inputs, threads):
         with tempfile.NamedTemporaryFile(suffix=".npz") as made:
@@ -73,16 +78,17 @@ class Theirs:
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder, "in.npz")
             np.savez(file, **inputs)
-            return work(self._rival, {**job, **self._model, "inputs": str(file)})
+            return work(self._rival, {**job, **self._model, "inputs": str(file),
+                                      "environment": self._environment})
 
 
 class Measured:
     """A case whose outputs were compared: those programs are timed that were right."""
 
-    def __init__(self, name, case, parallax, versions, threads):
-        """`versions` is {rival: version}. Every program runs with `threads` here."""
+    def __init__(self, name, case, parallax, versions, threads, environment=None):
+        """`versions` is {rival: version}. Every program runs with `threads` here; rivals get `environment` too."""
         self.name, self._inputs = name, case.inputs
-        model = model_path(case.model)
+        model = case.path()
         reference = Peer(model, threads=threads)
         given = [case.inputs(seed) for seed in CHECKED_SEEDS]
         wanted = [reference.run(inputs) for inputs in given]
@@ -96,19 +102,25 @@ class Measured:
             progress(f"{name}: outputs of {side}")
             try:
                 program = Ours(parallax, model) if side == "parallax" else Theirs(
-                    side, convert.loaded(name, case, side, versions[side], given[0], wanted[0]))
+                    side, convert.loaded(name, case, side, versions[side], given[0], wanted[0]),
+                    environment or {})
                 apart, output = max(summary.difference(program.outputs(inputs, threads), outputs)
                                     for inputs, outputs in zip(given, wanted))
             except (ParallaxError, RivalError) as error:
                 self._outcomes[side] = {"outcome": "failed", "detail": str(error)}
                 continue
-            if apart <= summary.DIFFERENCE_LIMIT:
+            if apart <= case.limit:
                 self._right[side] = program
             else:
                 self._outcomes[side] = {
                     "outcome": "wrong result", "difference": apart if math.isfinite(apart) else None,
                     "detail": f"{output} is off by {apart:.2g} of its largest value"}
         progress()
+
+    def profile(self, threads):
+        """What parallax's operators took and what the machine allows; None where parallax is not timed."""
+        ours = self._right.get("parallax")
+        return ours and ours.profile(self._inputs(1), threads, MIN_RUNS)
 
     def time(self, threads, protocol):
         """One object of `results` in the JSON.
@@ -117,7 +129,7 @@ class Measured:
         `outcome`: "timed", then latency_ms{min,mean,median,max}, load_ms, peak_bytes; "wrong result" (then
         also `difference`) or "failed", then `detail`. `ratio` is summary.ratio()'s, or null.
         """
-        runs = protocol.runs or int(np.clip(ROUND_SECONDS / self._run_seconds, MIN_RUNS, MAX_RUNS))
+        runs = protocol.runs or int(np.clip(protocol.seconds / self._run_seconds, MIN_RUNS, MAX_RUNS))
         outcomes, rounds = dict(self._outcomes), {side: [] for side in self._right}
         for number in range(protocol.rounds):
             progress(f"{self.name}, {threads} thread(s): round {number + 1} of {protocol.rounds}")

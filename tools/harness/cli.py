@@ -36,10 +36,11 @@ class Parallax:
             with np.load(made) as outputs:
                 return {name: outputs[name] for name in outputs.files}
 
-    def bench(self, model, inputs, threads, runs, warmup):
-        """The object that `bench --json` prints."""
+    def bench(self, model, inputs, threads, runs, warmup, ops=False):
+        """The object that `bench --json` prints; `ops` times every operator as well."""
         with tempfile.TemporaryDirectory() as folder:
             given = pathlib.Path(folder, "in.npz")
             np.savez(given, **inputs)
             return json.loads(self.call("bench", model, "--inputs", given, "--threads", threads,
-                                        "--runs", runs, "--warmup", warmup, "--json"))
+                                        "--runs", runs, "--warmup", warmup, "--json",
+                                        *(["--ops"] if ops else [])))

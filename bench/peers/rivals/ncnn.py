@@ -46,10 +46,10 @@ class Rival:
 
     def run(self, inputs):
         extractor = self._network.create_extractor()
-        kept = []  # a Mat borrows the array
         for index, name in enumerate(self._inputs):
             array = inputs[name] if inputs[name].dtype == np.float32 else inputs[name].astype(np.int32)
-            kept.append(array[0] if array.ndim > 1 and array.shape[0] == 1 else array)
-            extractor.input(f"in{index}", self._library.Mat(kept[-1]))
+            array = array[0] if array.ndim > 1 and array.shape[0] == 1 else array
+            # A copy: a Mat over an array counts no owners, and layers that work in place crash for want of it.
+            extractor.input(f"in{index}", self._library.Mat(array).clone())
         return {name: np.array(extractor.extract(f"out{index}")[1]).reshape(shape)
                 for index, (name, shape) in enumerate(self._outputs.items())}
