@@ -13,7 +13,8 @@ packages_fuzz="clang libclang-rt-14-dev"
 packages_bench="libbenchmark-dev"
 # libonnx-dev:arm64 collides with libonnx-dev: the headers are the host's, the library libonnx1's.
 packages_aarch64="g++-aarch64-linux-gnu qemu-user-static libhwy-dev:arm64 libprotobuf-dev:arm64
-  libonnx1:arm64 libfmt-dev:arm64 libzip-dev:arm64 libgtest-dev:arm64 libgmock-dev:arm64"
+  libonnx1:arm64 libfmt-dev:arm64 libzip-dev:arm64 libtomlplusplus-dev:arm64 libgtest-dev:arm64
+  libgmock-dev:arm64"
 
 if [[ -t 1 && -z ${NO_COLOR:-} ]]; then
   bold=$'\e[1m' red=$'\e[31m' green=$'\e[32m' plain=$'\e[0m'
