@@ -10,11 +10,7 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/targets.h"
-
-#include <hwy/highway.h>
-#include <hwy/targets.h>
-
+#include "tests/kernels/simd_targets.h"
 #include "threads/team.h"
 
 namespace parallax::testing {
@@ -22,12 +18,7 @@ namespace parallax::testing {
 // Runs f(name) once for every SIMD target that is compiled in and that this CPU has.
 template <class F>
 void ForEachTarget(F&& f) {
-  std::vector<int64_t> targets = hwy::SupportedAndGeneratedTargets();
-  // The baseline is always there, whether or not the CPU query names it.
-  if (std::find(targets.begin(), targets.end(), HWY_STATIC_TARGET) == targets.end()) {
-    targets.push_back(HWY_STATIC_TARGET);
-  }
-  for (const int64_t target : targets) {
+  for (const int64_t target : SimdTargets()) {
     hwy::SetSupportedTargetsForTest(target);
     hwy::GetChosenTarget().Update(target);
     SCOPED_TRACE(hwy::TargetName(target));

@@ -13,11 +13,8 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/targets.h"
-
-#include <hwy/highway.h>
-
 #include "base/dtype.h"
+#include "tests/kernels/simd_targets.h"
 #include "threads/team.h"
 
 namespace parallax::kernels {
@@ -25,7 +22,7 @@ namespace parallax::kernels {
 // Calls f() once for every compiled SIMD target that this CPU can run, and names it in failures.
 template <class F>
 void ForEachTarget(F&& f) {
-  for (int64_t target : hwy::SupportedAndGeneratedTargets()) {
+  for (const int64_t target : testing::SimdTargets()) {
     SCOPED_TRACE(hwy::TargetName(target));
     hwy::SetSupportedTargetsForTest(target);
     hwy::GetChosenTarget().Update(hwy::SupportedTargets());

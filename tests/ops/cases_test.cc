@@ -1,11 +1,12 @@
 // Runs every row of tests/ops/*.cases: with inputs constant and not, on every SIMD target, with 1
 // to 3 threads (same bits), and with every allocation failing in turn. Every operator must have
 // cases.
-#include <hwy/highway.h>
-
+//
+// Usage: ops_cases_test [STEM...] [GTEST OPTION...]   the rows of STEM.cases, of all files by default
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <span>
 
 #include <gtest/gtest.h>
 
@@ -13,6 +14,7 @@
 #include "ops/core/inference.h"
 #include "ops/core/table.h"
 #include "runtime/session.h"
+#include "tests/kernels/simd_targets.h"
 #include "tests/ops/runner/compare.h"
 #include "tests/ops/runner/failing_allocator.h"
 #include "tests/ops/runner/op_case.h"
@@ -26,16 +28,6 @@ constexpr bool kSanitized = true;
 #else
 constexpr bool kSanitized = false;
 #endif
-
-std::vector<int64_t> Targets() {
-  std::vector<int64_t> bits;
-  int64_t all = hwy::SupportedTargets() & HWY_TARGETS;
-  while (all != 0) {
-    bits.push_back(all & -all);
-    all &= all - 1;
-  }
-  return bits;  // the best target first
-}
 
 // Restores the choice of SIMD target.
 struct TargetScope {
@@ -119,7 +111,7 @@ Result<std::vector<Tensor>> RunInSession(const OpCase& c, uint64_t constant_inpu
 }
 
 void RunNodeCase(const OpCase& c) {
-  const std::vector<int64_t> targets = Targets();
+  const std::vector<int64_t> targets = SimdTargets();
   Result<std::vector<Tensor>> base = Run(c, 1, SystemAllocator(), 0);
   if (c.expect_error) {
     ASSERT_FALSE(base.ok()) << "expected an error";
@@ -282,10 +274,16 @@ TEST(Cases, EveryOperatorHasSome) {
   }
 }
 
-bool RegisterCases() {
+// Of the named files, or of all: reading a file makes the inputs of all its rows.
+bool RegisterCases(std::span<char*> stems) {
   std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(PARALLAX_CASES_DIR)) {
-    if (entry.path().extension() == ".cases") files.push_back(entry.path());
+  for (const char* stem : stems) {
+    files.push_back(std::filesystem::path(PARALLAX_CASES_DIR) / fmt::format("{}.cases", stem));
+  }
+  if (stems.empty()) {
+    for (const auto& entry : std::filesystem::directory_iterator(PARALLAX_CASES_DIR)) {
+      if (entry.path().extension() == ".cases") files.push_back(entry.path());
+    }
   }
   std::sort(files.begin(), files.end());
   for (const std::filesystem::path& file : files) {
@@ -308,6 +306,7 @@ bool RegisterCases() {
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
-  if (!parallax::testing::RegisterCases()) return 1;
+  const std::span<char*> arguments(argv, static_cast<size_t>(argc));
+  if (!parallax::testing::RegisterCases(arguments.subspan(1))) return 1;
   return RUN_ALL_TESTS();
 }
