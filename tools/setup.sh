@@ -74,6 +74,9 @@ need_packages() {
   rm -f "$log"
 }
 
+# On an Arm machine the release build is the Arm build, and the packages of `aarch64` collide with its own.
+can_cross_build() { [[ $(uname -m) == x86_64 ]]; }
+
 is_debian() {
   command -v dpkg-query >/dev/null && command -v apt-get >/dev/null &&
     grep -qE '^ID(_LIKE)?=.*debian' /etc/os-release 2>/dev/null

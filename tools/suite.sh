@@ -21,7 +21,7 @@ cmd_test() {
         (($# > 1)) || usage_error "$1 wants a value" test
         case $1 in
           --only)
-            [[ $2 =~ ^(release|asan|fuzz|check)$ ]] || usage_error "no part $2" test
+            [[ $2 =~ ^(release|asan|arm|fuzz|check)$ ]] || usage_error "no part $2" test
             parts+=("$2")
             ;;
           --filter) filter=(-R "$2") ;;
@@ -36,14 +36,17 @@ cmd_test() {
     esac
   done
   if ((${#parts[@]} == 0)); then
-    parts=(release asan fuzz check)
+    parts=(release asan)
+    can_cross_build && parts+=(arm)
+    parts+=(fuzz check)
     $quick && parts=(release check)
   fi
 
   # One look for packages, before anything is built. Only a long test opens the status page in a browser.
-  local browser=()
-  if ! $quick && [[ " ${parts[*]} " == *" release "* ]]; then browser=(browser); fi
-  need_packages build test python demo check fuzz "${browser[@]}"
+  local more=()
+  if ! $quick && [[ " ${parts[*]} " == *" release "* ]]; then more+=(browser); fi
+  if [[ " ${parts[*]} " == *" arm "* ]]; then more+=(aarch64); fi
+  need_packages build test python demo check fuzz "${more[@]}"
   need_venv
   need_models
 
@@ -58,6 +61,10 @@ cmd_test() {
       asan)
         section "asan: suite without long model runs, address and undefined-behaviour sanitizers"
         suite asan -LE long "${filter[@]}"
+        ;;
+      arm)
+        section "arm: kernels, operators and sessions built for 64-bit Arm, under qemu"
+        arm_suite "${filter[@]}"
         ;;
       fuzz)
         section "fuzz: ${fuzz_seconds} s for each target"
@@ -82,10 +89,29 @@ cmd_test() {
 
 # suite PRESET [CTEST OPTION...]
 suite() {
+  passed=0 failed=0 skipped=0
+  build "$1" || { echo "build of $1 failed"; failed=1; return; }
+  run_suite "$@"
+}
+
+# arm_suite [CTEST OPTION...]: the rooms that compute, whole. Serving is long to compile and knows
+# nothing of the processor; the scripts that start `parallax` would need the emulator.
+arm_suite() {
+  local targets=({base,threads,kernels,onnx,passes,plan,runtime,api}_test ops_cases_test node_cases_test)
+  passed=0 failed=0 skipped=0
+  if ! command -v aarch64-linux-gnu-g++ >/dev/null; then  # with PARALLAX_SETUP=skip only
+    echo "no cross-compiler for 64-bit Arm"
+    skipped=1
+    return
+  fi
+  build aarch64 "${targets[@]}" || { echo "build of aarch64 failed"; failed=1; return; }
+  run_suite aarch64 -E '^(router|server)[/_]' "$@"
+}
+
+# run_suite PRESET [CTEST OPTION...]: what is built.
+run_suite() {
   local preset=$1 status=0 results="$PWD/build/$1/ctest.xml"
   shift
-  passed=0 failed=0 skipped=0
-  build "$preset" || { echo "build of $preset failed"; failed=1; return; }
   rm -f "$results"
   export ASAN_OPTIONS="allocator_may_return_null=1:detect_stack_use_after_return=1"
   export UBSAN_OPTIONS="print_stacktrace=1"
