@@ -11,6 +11,8 @@
 
 #include <hwy/highway.h>
 
+#include <type_traits>
+
 HWY_BEFORE_NAMESPACE();
 namespace parallax::kernels {
 namespace HWY_NAMESPACE {
@@ -20,10 +22,16 @@ namespace hn = hwy::HWY_NAMESPACE;
 // min(max(x, lo), hi), and NaN where x is NaN. REQUIRES: lo and hi are no NaN.
 template <class D, class V>
 HWY_INLINE V Clamp(D, V x, V lo, V hi) {
-#if (HWY_ARCH_X86 && HWY_TARGET < HWY_EMU128) || (HWY_ARCH_ARM_A64 && HWY_TARGET < HWY_EMU128)
-  // x86 gives the second operand where one is NaN, Arm gives NaN.
+#if HWY_ARCH_X86 && HWY_TARGET < HWY_EMU128
+  // Gives the second operand where one is NaN.
   return hn::Min(hi, hn::Max(lo, x));
 #else
+#if HWY_ARCH_ARM_A64 && HWY_TARGET == HWY_NEON
+  // FMAX and FMIN give NaN; Highway's Max and Min are FMAXNM and FMINNM, which give the number.
+  if constexpr (std::is_same_v<V, hn::Vec<hn::ScalableTag<float>>>) {
+    return V(vminq_f32(hi.raw, vmaxq_f32(lo.raw, x.raw)));
+  }
+#endif
   x = hn::IfThenElse(hn::Lt(x, lo), lo, x);
   return hn::IfThenElse(hn::Gt(x, hi), hi, x);
 #endif
