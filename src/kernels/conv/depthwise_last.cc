@@ -378,7 +378,8 @@ HWY_INLINE void ChannelsOfRows(const DepthwiseLastArgs& a, int64_t c_begin, int6
     if constexpr (kStride == 1) {
       const int64_t first = oh * h.stride - h.pad;
       const bool three = h.kernel == 3 && h.dilation == 1 && h.stride == 1;
-      if (three && oh + 1 < a.row + a.rows && first >= 0 && first + 4 <= h.in) {
+      const bool reads = p.kh_begin < p.kh_end;
+      if (three && reads && oh + 1 < a.row + a.rows && first >= 0 && first + 4 <= h.in) {
         RowOf3<1, true>(a, p);
         ++oh;
         continue;
