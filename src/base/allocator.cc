@@ -25,9 +25,10 @@ class HeapAllocator final : public Allocator {
   // look-ups of addresses cost some percent of a product that waits for memory. Only whole large
   // pages of the block are asked for, so that it takes no more memory; a refusal changes nothing.
   static void* AllocateLarge(size_t bytes) noexcept {
-    void* block = std::aligned_alloc(kLargePage, bytes);
+    void* block = nullptr;  // unlike aligned_alloc this takes any size
+    if (posix_memalign(&block, kLargePage, bytes) != 0) return nullptr;
 #ifdef MADV_HUGEPAGE
-    if (block != nullptr) (void)madvise(block, bytes / kLargePage * kLargePage, MADV_HUGEPAGE);
+    (void)madvise(block, bytes / kLargePage * kLargePage, MADV_HUGEPAGE);
 #endif
     return block;
   }
