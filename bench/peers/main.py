@@ -1,9 +1,9 @@
 """Whole models against other runtimes: alternating rounds, each program in a fresh process, ratios printed.
 
 Before anything is timed the outputs are compared with ONNX Runtime's: a fast wrong answer counts for nothing.
-A round is one process of parallax, then one of each rival, on the same inputs. Machines drift, so the ratios
-of rounds say more than the milliseconds. With more than one thread the machine's own scaling is measured
-first: what N copies of a one-thread matrix product gain is the most that N threads can.
+A round is one process of each program, another one first each time, on the same inputs. Machines drift, so the
+ratios of rounds say more than the milliseconds. With more than one thread the machine's own scaling is
+measured first: what N copies of a one-thread matrix product gain is the most that N threads can.
 
 Protocol `paper` is that of the paper: 5 runs to warm up, 20 timed, 30 different inputs; minimum, mean, maximum.
 """

@@ -8,10 +8,10 @@ from rivals import rival_class
 MODEL_WIDTH = 29
 HOW = """\
 Ratio: the best rival's fastest run divided by parallax's; above 1 parallax is faster. In brackets minimum and
-median of the ratios of single rounds. Load time of parallax includes planning. Memory is the peak that was
-resident: what reading the model and running it added to the process. Parallax and ONNX Runtime read the model
-as it is; the others get it with its extents fixed and without `If`. Rivals are called from Python, which is some
-microseconds of a run.
+median of the ratios of single rounds. Load time, with the file in memory, includes planning. Memory is the peak
+that was resident: what reading the model and running it added to the process. Parallax and ONNX Runtime read
+the model as it is; the others get it with its extents fixed and without `If`. Rivals are called from Python,
+which is some microseconds of a run.
 """
 
 
