@@ -2,7 +2,6 @@
 
 #include <cstring>
 
-#include "kernels/gemm/tile.h"
 #include "kernels/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -150,6 +149,8 @@ void OutputTile(const WinogradOutput& out) {
     }
   }
 }
+
+HWY_INLINE void FetchToL2(const float* p) { __builtin_prefetch(p, 0, 2); }
 
 // A register tile of kRows tiles and kVectors vectors of columns. Depths are small here, often 16 or
 // 32: what a tile does besides its sums counts as much as they do, so it does nothing.

@@ -59,6 +59,8 @@ inline int TileHeight(int64_t rows) {
 // Sums shorter than this are over before the lines of C are there.
 constexpr int64_t kMinFetchK = 128;
 
+HWY_INLINE void FetchToL2(const float* p) { __builtin_prefetch(p, 0, 2); }
+
 // Rows 0..7: those past kRows compile to nothing.
 #define PX_FOR_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 

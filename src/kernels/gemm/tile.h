@@ -13,9 +13,6 @@ namespace parallax::kernels {
 
 inline constexpr int64_t kFetchSteps = 2;
 
-// Asks for a line that will be read soon. Any address will do.
-inline void FetchToL2(const float* p) { __builtin_prefetch(p, 0, 2); }
-
 struct TileArgs {
   // a(r, i) is a[r * a_row + i * a_k]; b(i, j) is b[i * b_k + j], for i < k.
   const float* a = nullptr;
