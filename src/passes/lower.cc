@@ -42,6 +42,7 @@ Result<void> Lower(Graph* graph, const ops::Inference& known) {
   FuseConv(graph);
   PX_RETURN_IF_ERROR(UseChannelsLast(graph));
   FuseConvChain(graph);
+  JoinSources(graph);
   RemoveIdentities(graph);
   PX_RETURN_IF_ERROR(FoldConstants(graph));
   RemoveDeadCode(graph);

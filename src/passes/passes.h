@@ -47,5 +47,6 @@ void FuseMatMul(Graph* graph);
 void FuseConv(Graph* graph);
 Result<void> UseChannelsLast(Graph* graph);
 void FuseConvChain(Graph* graph);
+void JoinSources(Graph* graph);
 
 }  // namespace parallax::passes

@@ -4,8 +4,16 @@
 // No patch matrix is written where a tap's channels are many: the register tile reads each position's
 // channels where they lie, through one pointer a position and tap ("indirect"); padding points to
 // zeros. Where they are few (an image's three), a block of rows is gathered first.
+//
+// Taps along a row read neighbouring pixels, which with one group and no dilation are one stretch of
+// memory in the order of the sum: they count as one tap of kernel-width times as many channels. A window
+// that reaches past an end of its row is copied, with zeros around.
+//
+// Joined: the input channels of a 1x1 convolution lie in several pictures. What all parts' channels
+// are multiples of is then the depth of one "tap", and a tap's pointers lead into its part.
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "base/checked.h"
 #include "kernels/conv/conv_paths.h"
@@ -20,6 +28,7 @@ constexpr int64_t kBlockDepth = 384;
 constexpr int64_t kMinIndirectChannels = 8;
 constexpr double kMinTaskMacs = 1 << 16;
 constexpr int64_t kMaxTasks = 64;
+constexpr int64_t kFewestInside = 4;  // outputs of a row for each window that has to be copied
 constexpr int64_t kRowsAtOnce = 96;  // of pointers; whole tiles of 6 and 8
 
 }  // namespace
@@ -30,12 +39,27 @@ bool GathersInput(const ConvShape& s) {
 
 namespace {
 
+// Outputs of a row whose windows reach past its left end, and past any.
+int64_t LeftEdges(const ConvAxis& w) {
+  return w.pad <= 0 ? 0 : std::min(CeilDiv(w.pad, w.stride), w.out);
+}
+int64_t Edges(const ConvAxis& w) {
+  const int64_t room = w.in + w.pad - w.kernel;  // of the last window inside; columns are not dilated
+  const int64_t inside = room < 0 ? 0 : room / w.stride + 1;
+  return LeftEdges(w) + std::max<int64_t>(0, w.out - inside);
+}
+// Whether copying them costs little beside what one tap a row saves.
+bool FewEdges(const ConvAxis& w) {
+  return w.kernel > 1 && w.dilation == 1 && Edges(w) * kFewestInside <= w.out;
+}
+
 struct Geometry {
   ConvAxes axes;
-  int64_t in_group, out_group, taps, depth;
+  int64_t in_group, out_group, taps, depth;  // in_group: of one tap
   int64_t positions;  // of all images
   bool planar;        // the input has channels first
-  bool gathers;
+  bool joined, gathers;
+  int64_t row_taps = 1;  // kernel columns that are one tap
 
   explicit Geometry(const ConvShape& s)
       : axes(MakeAxes(s)),
@@ -45,7 +69,18 @@ struct Geometry {
         depth(taps * in_group),
         positions(s.batch * s.OutSize()),
         planar(s.layout == ConvLayout::kFirstToLast),
-        gathers(GathersInput(s)) {}
+        joined(s.source_count > 1),
+        gathers(!joined && GathersInput(s)) {
+    if (!joined && !gathers && s.groups == 1 && s.InPixel() == in_group && FewEdges(axes.columns)) {
+      row_taps = axes.columns.kernel;
+      in_group *= row_taps;
+      taps /= row_taps;
+    }
+    if (!joined) return;
+    in_group = 0;
+    for (int i = 0; i < s.source_count; ++i) in_group = std::gcd(in_group, s.sources[i].channels);
+    taps = in_group > 0 ? depth / in_group : 1;
+  }
 };
 
 // Calls tap(t, first, count, image, at) for runs of `count` rows of the block from row `first` on
@@ -87,6 +122,18 @@ int64_t PointerBytes(const Geometry& g) {
   return RoundUp(kRowsAtOnce * g.taps * static_cast<int64_t>(sizeof(float*)), 64);
 }
 
+// The zeros of padding and the copied windows of a block.
+int64_t FloatBytes(const Geometry& g) {
+  if (g.gathers) return RoundUp(kRowsAtOnce * g.depth * 4, 64);
+  int64_t stretches = 1;
+  if (g.row_taps > 1) {
+    // Rows that a block of kRowsAtOnce can touch, each with its edges.
+    const int64_t rows = (kRowsAtOnce - 1) / std::max<int64_t>(1, g.axes.columns.out) + 2;
+    stretches += std::min(kRowsAtOnce, rows * Edges(g.axes.columns)) * g.taps;
+  }
+  return RoundUp(stretches * g.in_group * 4, 64);
+}
+
 }  // namespace
 
 void PlanChannelsLast(ConvPlan& plan) {
@@ -104,15 +151,14 @@ void PlanChannelsLast(ConvPlan& plan) {
   plan.channels_per_task = WholePanels(
       tile, g.out_group, RoundUp(CeilDiv(g.out_group, column_tasks), tile.columns), tile.columns);
   plan.packed_weight_bytes = static_cast<size_t>(s.groups) * PanelBytesB(g.depth, g.out_group);
-  plan.worker_bytes =
-      static_cast<size_t>(g.gathers ? RoundUp(kRowsAtOnce * g.depth * 4, 64)
-                                    : PointerBytes(g) + RoundUp(g.in_group * 4, 64));
+  plan.worker_bytes = static_cast<size_t>((g.gathers ? 0 : PointerBytes(g)) + FloatBytes(g));
 }
 
 void PackChannelsLast(const ConvPlan& plan, const void* weights, float* packed) {
   const ConvShape& s = plan.shape;
   const Geometry g(s);
   const TileGeometry tile = GetTileGeometry();
+  const int64_t channels = s.in_channels / s.groups, taps = s.KernelSize();
   const auto* bytes = static_cast<const std::byte*>(weights);
   for (int64_t group = 0; group < s.groups; ++group) {
     float* to = packed + group * static_cast<int64_t>(PanelBytesB(g.depth, g.out_group) / 4);
@@ -122,11 +168,11 @@ void PackChannelsLast(const ConvPlan& plan, const void* weights, float* packed) 
       float* panel = to + first * g.depth;
       for (int64_t j = 0; j < panel_width; ++j) {
         const std::byte* from = bytes + (group * g.out_group + first + j) * g.depth * 4;
-        for (int64_t c = 0; c < g.in_group; ++c) {
-          for (int64_t t = 0; t < g.taps; ++t) {
+        for (int64_t c = 0; c < channels; ++c) {
+          for (int64_t t = 0; t < taps; ++t) {
             float w = 0;
-            if (j < columns) std::memcpy(&w, from + (c * g.taps + t) * 4, sizeof w);
-            panel[(t * g.in_group + c) * panel_width + j] = w;
+            if (j < columns) std::memcpy(&w, from + (c * taps + t) * 4, sizeof w);
+            panel[(t * channels + c) * panel_width + j] = w;
           }
         }
       }
@@ -205,11 +251,85 @@ void Gather(const ConvShape& s, const Geometry& g, const float* input, int64_t g
                    CopyStrided(input + (image * s.in_channels + channel) * size + from, stride,
                                count, row);
                  } else {
-                   CopyStrided(input + (image * size + from) * s.in_channels + channel,
-                               stride * s.in_channels, count, row);
+                   CopyStrided(input + (image * size + from) * s.InPixel() + channel,
+                               stride * s.InPixel(), count, row);
                  }
                }
              });
+}
+
+// Where the rows of a block find their input: pointers[tap * kRowsAtOnce + row].
+void PointToInput(const ConvShape& s, const Geometry& g, const float* input, const float* zeros,
+                  const Block& block, const float** pointers) {
+  const int64_t pixel = s.InPixel(), step = g.axes.columns.stride * pixel;
+  ForEachRun(g, block.begin, block.rows,
+             [&](int64_t t, int64_t first, int64_t count, int64_t image, int64_t from) {
+               const float** to = pointers + t * kRowsAtOnce + first;
+               if (from < 0) {
+                 std::fill_n(to, count, zeros);
+                 return;
+               }
+               const float* source = input + (image * s.InSize() + from) * pixel;
+               for (int64_t i = 0; i < count; ++i) to[i] = source + i * step;
+             });
+}
+
+// The same where a tap is a whole row of the kernel. Windows that reach past an end of their row are
+// copied behind the zeros.
+void PointToRows(const ConvShape& s, const Geometry& g, const float* input, float* floats,
+                 const Block& block, const float** pointers) {
+  const ConvAxis &d = g.axes.depth, &h = g.axes.rows, &w = g.axes.columns;
+  const int64_t channels = s.in_channels, left = LeftEdges(w);
+  const int64_t inside_end = std::max(left, w.out - (Edges(w) - left));
+  float* copy = floats + g.in_group;
+  for (int64_t at = 0; at < block.rows;) {
+    const int64_t position = block.begin + at;
+    const int64_t ow = position % w.out, oh = position / w.out % h.out;
+    const int64_t od = position / (w.out * h.out) % d.out;
+    const int64_t image = position / (w.out * h.out * d.out);
+    const int64_t count = std::min(block.rows - at, w.out - ow);
+    int64_t t = 0;
+    for (int64_t kd = 0; kd < d.kernel; ++kd) {
+      const int64_t id = od * d.stride + kd * d.dilation - d.pad;
+      for (int64_t kh = 0; kh < h.kernel; ++kh, ++t) {
+        const int64_t ih = oh * h.stride + kh * h.dilation - h.pad;
+        const float** to = pointers + t * kRowsAtOnce + at;
+        if (id < 0 || id >= d.in || ih < 0 || ih >= h.in) {
+          std::fill_n(to, count, floats);
+          continue;
+        }
+        const float* row = input + ((image * d.in + id) * h.in + ih) * w.in * channels;
+        for (int64_t i = 0; i < count; ++i) {
+          const int64_t first = (ow + i) * w.stride - w.pad;
+          if (ow + i >= left && ow + i < inside_end) {
+            to[i] = row + first * channels;
+            continue;
+          }
+          const int64_t lo = std::clamp<int64_t>(-first, 0, w.kernel);
+          const int64_t hi = std::clamp<int64_t>(w.in - first, lo, w.kernel);
+          std::fill_n(copy, lo * channels, 0.0f);
+          if (hi > lo) std::copy_n(row + (first + lo) * channels, (hi - lo) * channels,
+                                   copy + lo * channels);
+          std::fill_n(copy + hi * channels, (w.kernel - hi) * channels, 0.0f);
+          to[i] = copy;
+          copy += g.in_group;
+        }
+      }
+    }
+    at += count;
+  }
+}
+
+// The same where parts of the channels lie in pictures of their own.
+void PointToParts(const ConvShape& s, const Geometry& g, const float* const* inputs,
+                  const Block& block, const float** pointers) {
+  for (int i = 0; i < s.source_count; ++i) {
+    const ConvSource& source = s.sources[i];
+    for (int64_t c = 0; c < source.channels; c += g.in_group, pointers += kRowsAtOnce) {
+      const float* from = inputs[i] + block.begin * source.pixel + source.first + c;
+      for (int64_t r = 0; r < block.rows; ++r) pointers[r] = from + r * source.pixel;
+    }
+  }
 }
 
 }  // namespace
@@ -243,19 +363,12 @@ void RunChannelsLast(const ConvPlan& plan, const ConvArgs& args, Team& team) {
       block.rows = std::min(kRowsAtOnce, end - block.begin);
       if (g.gathers) {
         Gather(s, g, args.input, group, block, floats);
+      } else if (g.row_taps > 1) {
+        PointToRows(s, g, args.input, floats, block, pointers);
+      } else if (g.joined) {
+        PointToParts(s, g, args.inputs, block, pointers);
       } else {
-        const int64_t step = g.axes.columns.stride * s.in_channels;
-        const float* input = args.input + group * g.in_group;
-        ForEachRun(g, block.begin, block.rows,
-                   [&](int64_t t, int64_t first, int64_t count, int64_t image, int64_t from) {
-                     const float** to = pointers + t * kRowsAtOnce + first;
-                     if (from < 0) {
-                       std::fill_n(to, count, floats);
-                       return;
-                     }
-                     const float* source = input + (image * s.InSize() + from) * s.in_channels;
-                     for (int64_t i = 0; i < count; ++i) to[i] = source + i * step;
-                   });
+        PointToInput(s, g, args.input + group * g.in_group, floats, block, pointers);
       }
       const int64_t at = block.begin * s.out_channels + channel;
       block.out = {};

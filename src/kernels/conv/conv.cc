@@ -17,6 +17,7 @@ GemmPlan PlanPointwise(const ConvShape& s) {
     return PlanGemm({.m = s.batch * s.OutSize(),
                      .n = s.out_channels,
                      .k = s.in_channels,
+                     .lda = s.InPixel(),
                      .packed = PackedOperand::kB});
   }
   const int64_t m = s.out_channels / s.groups, k = s.in_channels / s.groups, n = s.OutSize();
@@ -74,6 +75,8 @@ const char* ConvPlan::name() const {
       return "conv_direct";
     case ConvAlgorithm::kIndirectGemm:
       return shape.layout == ConvLayout::kFirstToLast ? "conv_gathered_gemm" : "conv_indirect_gemm";
+    case ConvAlgorithm::kJoinedGemm:
+      return "conv_joined_gemm";
     case ConvAlgorithm::kStem:
       return "conv_stem";
     case ConvAlgorithm::kDepthwiseLast:
@@ -92,6 +95,12 @@ bool SupportsChannelsLast(const ConvShape& s) {
   const bool depthwise = s.in_channels == s.groups && s.out_channels == s.groups && s.rank <= 2;
   return s.groups == 1 || depthwise ||
          (s.in_channels / s.groups >= 4 && s.out_channels / s.groups >= 4);
+}
+
+bool SupportsSources(const ConvShape& s) {
+  if (s.layout != ConvLayout::kChannelsLast || s.groups != 1 || s.rank > 3) return false;
+  if (s.source_count > 1) return IsPointwise(s);
+  return !GathersInput(s);
 }
 
 ConvPlan PlanConv(const ConvShape& shape, const ConvOptions& options) {
@@ -121,6 +130,7 @@ ConvPlan PlanConv(const ConvShape& shape, const ConvOptions& options) {
           shape.out_channels * (shape.in_channels / shape.groups) * shape.KernelSize() * 4, 64));
       break;
     case ConvAlgorithm::kIndirectGemm:
+    case ConvAlgorithm::kJoinedGemm:
       PlanChannelsLast(plan);
       break;
     case ConvAlgorithm::kStem:
@@ -166,6 +176,7 @@ void PackConvWeights(const ConvPlan& plan, const void* weights, void* packed) {
       break;
     }
     case ConvAlgorithm::kIndirectGemm:
+    case ConvAlgorithm::kJoinedGemm:
       PackChannelsLast(plan, weights, static_cast<float*>(packed));
       break;
     case ConvAlgorithm::kStem:
@@ -185,9 +196,12 @@ size_t ConvWorkspaceBytes(const ConvPlan& plan, int team_size) {
   return plan.worker_bytes * static_cast<size_t>(team_size);
 }
 
-void Conv(const ConvPlan& plan, const float* input, const void* packed, const float* bias,
+void Conv(const ConvPlan& plan, const float* const* inputs, const void* packed, const float* bias,
           const Epilogue& epilogue, float* output, void* workspace, Team& team) {
+  const float* input = inputs[0];
+  if (plan.shape.source_count == 1) input += plan.shape.sources[0].first;
   ConvArgs args{.input = input,
+                .inputs = inputs,
                 .packed = static_cast<const float*>(packed),
                 .bias = bias,
                 .epilogue = epilogue,
@@ -214,6 +228,7 @@ void Conv(const ConvPlan& plan, const float* input, const void* packed, const fl
       FinishPlanes(plan.shape, epilogue, output, team);
       break;
     case ConvAlgorithm::kIndirectGemm:
+    case ConvAlgorithm::kJoinedGemm:
       RunChannelsLast(plan, args, team);
       break;
     case ConvAlgorithm::kStem:

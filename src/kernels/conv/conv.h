@@ -38,6 +38,7 @@ enum class ConvAlgorithm : uint8_t {
   kDirect,        // anything else: the formula, scalar
   // Channels last; see SupportsChannelsLast.
   kIndirectGemm,   // rank 1..3: register tiles read the input where it lies
+  kJoinedGemm,     // 1x1 over several sources, likewise
   kStem,           // few planes in, channels last out
   kDepthwiseLast,  // one channel in and out a group, rank 1 or 2: vectors of channels
   kWinograd2,      // 3x3, stride 1: tiles of 2x2
@@ -70,8 +71,13 @@ struct ConvPlan {
 // Whether there is a path for this shape with channels last.
 bool SupportsChannelsLast(const ConvShape& shape);
 
-// Pure function of the shape (and of the running CPU's vector width). REQUIRES: channels last only
-// where supported.
+// Whether it may read its input from the shape's sources: a part of a picture's channels where the
+// groups are one, several pictures where the kernel is moreover 1x1, so that nothing need be joined
+// before.
+bool SupportsSources(const ConvShape& shape);
+
+// Pure function of the shape (and of the running CPU's vector width). REQUIRES: channels last and
+// sources only where supported.
 ConvPlan PlanConv(const ConvShape& shape, const ConvOptions& options = {});
 
 // `weights`: f32 [out_channels, in_channels/groups, kernel...], possibly misaligned.
@@ -83,7 +89,12 @@ size_t ConvWorkspaceBytes(const ConvPlan& plan, int team_size);
 // `input` [batch, in_channels, in...], `bias` [out_channels] or null, `output`
 // [batch, out_channels, out...], or channels last; the residual, where given, has the output's
 // shape.
-void Conv(const ConvPlan& plan, const float* input, const void* packed, const float* bias,
+// With sources, `inputs` are their pictures.
+void Conv(const ConvPlan& plan, const float* const* inputs, const void* packed, const float* bias,
           const Epilogue& epilogue, float* output, void* workspace, Team& team);
+inline void Conv(const ConvPlan& plan, const float* input, const void* packed, const float* bias,
+                 const Epilogue& epilogue, float* output, void* workspace, Team& team) {
+  Conv(plan, &input, packed, bias, epilogue, output, workspace, team);
+}
 
 }  // namespace parallax::kernels

@@ -22,6 +22,12 @@ enum class ConvLayout : uint8_t {
   kFirstToLast,  // the input first, output and residual last: where an image of few planes comes in
 };
 
+// A part of the input's channels: `channels` of them from `first` on in pixels of `pixel` channels.
+struct ConvSource {
+  int64_t channels = 0, first = 0, pixel = 0;
+};
+inline constexpr int kMaxConvSources = 16;
+
 struct ConvShape {
   ConvLayout layout = ConvLayout::kChannelsFirst;
   int64_t batch = 1;
@@ -35,10 +41,16 @@ struct ConvShape {
   int64_t strides[kMaxSpatial] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
   int64_t dilations[kMaxSpatial] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
   int64_t pads_begin[kMaxSpatial] = {};
+  // Channels last: where the input's channels lie, in order; none: in one picture of their own. See
+  // SupportsSources.
+  int source_count = 0;
+  ConvSource sources[kMaxConvSources] = {};
 
   int64_t InSize() const { return Product(in); }
   int64_t OutSize() const { return Product(out); }
   int64_t KernelSize() const { return Product(kernel); }
+  // Floats from a pixel of the (first) input to the next, with channels last.
+  int64_t InPixel() const { return source_count > 0 ? sources[0].pixel : in_channels; }
 
  private:
   int64_t Product(const int64_t* extents) const {

@@ -66,12 +66,13 @@ void TransformInput(const ConvPlan& plan, const Geometry& g, const float* input,
   const int64_t row = place.row - s.pads_begin[0], column = place.column - s.pads_begin[1];
   const int64_t side = g.m + 2;
   WinogradInput in;
-  in.row = s.in[1] * s.in_channels;
+  in.column = s.InPixel();
+  in.row = s.in[1] * in.column;
   in.channels = s.in_channels;
   // Only what lies in the input is read: before its first row the address is just a number.
   in.x = input;
   if (s.InSize() > 0) {
-    in.x += (place.image * s.in[0] + row) * in.row + column * s.in_channels;
+    in.x += (place.image * s.in[0] + row) * in.row + column * in.column;
   }
   in.row_begin = std::clamp<int64_t>(-row, 0, side);
   in.row_end = std::clamp<int64_t>(s.in[0] - row, 0, side);

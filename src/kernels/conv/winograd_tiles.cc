@@ -74,7 +74,7 @@ void InputTile(const WinogradInput& in) {
     const float* x = in.x + c;
     const bool whole = n >= lanes;
     for (int64_t j = 0; j < kIn; ++j) {
-      const float* at = x + j * in.channels;
+      const float* at = x + j * in.column;
       float* to = lines + static_cast<size_t>(j) * lanes;
       const bool column_in = j >= in.column_begin && j < in.column_end;
       const auto load = [&](int64_t i) HWY_ATTR {

@@ -12,9 +12,9 @@ namespace parallax::kernels {
 
 // The inputs of one tile.
 struct WinogradInput {
-  const float* x = nullptr;  // input row 0, column 0 of the tile, which padding may hold
-  int64_t row = 0;           // floats between rows
-  int64_t channels = 0;      // and between columns
+  const float* x = nullptr;     // input row 0, column 0 of the tile, which padding may hold
+  int64_t row = 0, column = 0;  // floats between rows and between columns
+  int64_t channels = 0;
   // Rows and columns of the tile that lie in the input.
   int64_t row_begin = 0, row_end = 0, column_begin = 0, column_end = 0;
   float* v = nullptr;  // point 0, channel 0

@@ -29,12 +29,16 @@ HWY_NOINLINE void Map(const float* in, float* out, size_t n, F f) {
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d);
   size_t i = 0;
-  // Two vectors in step, that the latency of one is hidden by the other.
-  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+  // Four vectors in step: a polynomial is one long chain, whose latency others have to hide.
+  for (; i + 4 * lanes <= n; i += 4 * lanes) {
     const auto y0 = f(d, hn::LoadU(d, in + i));
     const auto y1 = f(d, hn::LoadU(d, in + i + lanes));
+    const auto y2 = f(d, hn::LoadU(d, in + i + 2 * lanes));
+    const auto y3 = f(d, hn::LoadU(d, in + i + 3 * lanes));
     hn::StoreU(y0, d, out + i);
     hn::StoreU(y1, d, out + i + lanes);
+    hn::StoreU(y2, d, out + i + 2 * lanes);
+    hn::StoreU(y3, d, out + i + 3 * lanes);
   }
   for (; i < n; i += lanes) {
     const bool whole = i + lanes <= n;

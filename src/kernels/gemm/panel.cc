@@ -189,6 +189,15 @@ HWY_INLINE void FetchNext(const PanelTask& task, const TileGeometry& g, int64_t 
   p.fetch_floats = p.tile.k * width;
 }
 
+// Rows of A that follow each other in memory come from far away as well: while a tile uses some, it fetches
+// those of the next tile.
+HWY_INLINE void FetchNextRows(const PanelTask& task, int64_t m0, int64_t k, PanelArgs& p) {
+  if (p.a_panel_k > 0 || task.a_k != 1 || task.a_row != k) return;
+  p.tile.fetch = task.a + (m0 + kTileRows) * k;
+  p.tile.fetch_step = kLineFloats;
+  p.fetch_floats = HWY_MAX(task.rows - m0 - kTileRows, static_cast<int64_t>(0)) * k;
+}
+
 void PanelTaskImpl(const PanelTask& task) {
   const TileGeometry g = Geometry();
   const int64_t whole_columns = task.columns / g.lanes * g.lanes;
@@ -220,6 +229,7 @@ void PanelTaskImpl(const PanelTask& task) {
         SetB(task, g, n, k0, k, p);
         p.tile.fetch = nullptr;
         FetchNext(task, g, n, k0, m0, p);
+        if (n == 0 && p.tile.fetch == nullptr) FetchNextRows(task, m0, k, p);
         const int64_t at = m0 * p.tile.ldc + n;
         p.tile.c = task.out.c + at;
         if (task.out.residual != nullptr) p.tile.residual = task.out.residual + at;

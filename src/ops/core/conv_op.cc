@@ -6,18 +6,20 @@
 #include "ops/core/window.h"
 
 namespace parallax::ops {
-Result<void> InferConv(InferContext& c, kernels::ConvLayout layout) {
+Result<void> InferConv(InferContext& c, kernels::ConvLayout layout,
+                       std::optional<Dim> in_channels) {
   const bool last = layout == kernels::ConvLayout::kChannelsLast;
   const int64_t groups = c.Int("group", 1);
   if (groups < 1) return Invalid("group is {}", groups);
   const int rank = std::max(c.rank(0), c.rank(1));
   if (c.rank(0) < 0 || c.rank(1) < 0) return rank < 0 ? Result<void>() : c.SetUnknownDims(0, rank);
-  const Dims x = last ? ChannelsFirst(c.dims(0)) : c.dims(0);
+  Dims x = last ? ChannelsFirst(c.dims(0)) : c.dims(0);
   const Dims& w = c.dims(1);
   if (x.size() < 3 || x.size() != w.size()) {
     return Invalid("input {} and weights {} should have one rank of 3 or more", DimsToString(x),
                    DimsToString(w));
   }
+  if (in_channels) x[1] = *in_channels;
   PX_ASSIGN_OR_RETURN(Dim channels, MulDims(w[1], Dim(groups)));
   if (x[1].known() && channels.known() && x[1].extent != channels.extent) {
     return Invalid("input has {} channels, weights {} for each of {} groups", x[1].extent,
