@@ -1,12 +1,13 @@
 // Lets a parallax::FusedConv read its input where the parts of it lie:
 //
-//   Concat of channels -> 1x1 conv   reads every part itself
-//   Split of channels -> conv        reads its part of the picture
+//   Concat of channels -> conv   reads every part itself
+//   Split of channels -> conv    reads its part of the picture
 //
 // so that nothing is copied before. What only other nodes read of a Split is still made.
 //
 // Contract: channels last, static shapes, groups of 1; results stay the same but for the order of
 // sums.
+#include <algorithm>
 #include <numeric>
 #include <vector>
 
@@ -47,21 +48,6 @@ class SourceJoiner {
     return rank >= 3 && (axis == rank - 1 || axis == -1);
   }
 
-  static bool All(const Node& n, std::string_view name, int64_t wanted) {
-    const std::vector<int64_t>* given = n.attributes.Ints(name);
-    if (given == nullptr) return true;
-    for (int64_t v : *given) {
-      if (v != wanted) return false;
-    }
-    return true;
-  }
-
-  bool IsPointwise(const Node& n) const {
-    const std::optional<Shape> w = r_.ShapeOf(n.inputs[1]);
-    return w->Elements(2, w->rank()) == 1 && All(n, "strides", 1) && All(n, "pads", 0) &&
-           n.attributes.String("auto_pad", "NOTSET") == "NOTSET";
-  }
-
   void Visit(NodeId i) {
     const Node& n = r_.node(i);
     const std::optional<Shape> x = r_.ShapeOf(n.inputs[0]), w = r_.ShapeOf(n.inputs[1]);
@@ -73,15 +59,16 @@ class SourceJoiner {
     std::vector<Source> sources = {{n.inputs[0], 0, ChannelsOf(n.inputs[0])}};
     std::vector<NodeId> dropped;
     const NodeId concat = r_.OnlyFor(n.inputs[0], i, "Concat");
-    if (concat != kNoNode && IsPointwise(n) && AlongChannels(r_.node(concat), n.inputs[0])) {
+    if (concat != kNoNode && AlongChannels(r_.node(concat), n.inputs[0])) {
       const Node& c = r_.node(concat);
-      int64_t together = 0;
+      int64_t together = 0, least = kMinTogether;
       std::vector<Source> parts;
       for (ValueId v : c.inputs) {
         parts.push_back({v, 0, ChannelsOf(v)});
         together = std::gcd(together, parts.back().channels);
+        least = std::min(least, parts.back().channels);
       }
-      if (together >= kMinTogether && parts.size() <= ops::kMaxSources) {
+      if (together >= kMinTogether && least > 0 && parts.size() <= ops::kMaxSources) {
         sources = std::move(parts);
         dropped.push_back(concat);
       }

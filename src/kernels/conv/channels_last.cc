@@ -9,8 +9,8 @@
 // memory in the order of the sum: they count as one tap of kernel-width times as many channels. A window
 // that reaches past an end of its row is copied, with zeros around.
 //
-// Joined: the input channels of a 1x1 convolution lie in several pictures. What all parts' channels
-// are multiples of is then the depth of one "tap", and a tap's pointers lead into its part.
+// Joined: the input channels lie in several pictures. Each tap is then cut into as many as there are
+// pieces of the channels that all parts are multiples of, whose pointers lead into their part.
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -60,6 +60,7 @@ struct Geometry {
   bool planar;        // the input has channels first
   bool joined, gathers;
   int64_t row_taps = 1;  // kernel columns that are one tap
+  int64_t pieces = 1;    // of the channels
 
   explicit Geometry(const ConvShape& s)
       : axes(MakeAxes(s)),
@@ -79,7 +80,8 @@ struct Geometry {
     if (!joined) return;
     in_group = 0;
     for (int i = 0; i < s.source_count; ++i) in_group = std::gcd(in_group, s.sources[i].channels);
-    taps = in_group > 0 ? depth / in_group : 1;
+    pieces = s.in_channels / in_group;
+    taps *= pieces;
   }
 };
 
@@ -322,14 +324,24 @@ void PointToRows(const ConvShape& s, const Geometry& g, const float* input, floa
 
 // The same where parts of the channels lie in pictures of their own.
 void PointToParts(const ConvShape& s, const Geometry& g, const float* const* inputs,
-                  const Block& block, const float** pointers) {
-  for (int i = 0; i < s.source_count; ++i) {
-    const ConvSource& source = s.sources[i];
-    for (int64_t c = 0; c < source.channels; c += g.in_group, pointers += kRowsAtOnce) {
-      const float* from = inputs[i] + block.begin * source.pixel + source.first + c;
-      for (int64_t r = 0; r < block.rows; ++r) pointers[r] = from + r * source.pixel;
-    }
-  }
+                  const float* zeros, const Block& block, const float** pointers) {
+  const int64_t stride = g.axes.columns.stride;
+  ForEachRun(g, block.begin, block.rows,
+             [&](int64_t t, int64_t first, int64_t count, int64_t image, int64_t from) {
+               const float** to = pointers + t * g.pieces * kRowsAtOnce + first;
+               for (int i = 0; i < s.source_count; ++i) {
+                 const ConvSource& part = s.sources[i];
+                 const int64_t at = (image * s.InSize() + from) * part.pixel + part.first;
+                 for (int64_t c = 0; c < part.channels; c += g.in_group, to += kRowsAtOnce) {
+                   if (from < 0) {
+                     std::fill_n(to, count, zeros);
+                     continue;
+                   }
+                   const float* source = inputs[i] + at + c;
+                   for (int64_t r = 0; r < count; ++r) to[r] = source + r * stride * part.pixel;
+                 }
+               }
+             });
 }
 
 }  // namespace
@@ -366,7 +378,7 @@ void RunChannelsLast(const ConvPlan& plan, const ConvArgs& args, Team& team) {
       } else if (g.row_taps > 1) {
         PointToRows(s, g, args.input, floats, block, pointers);
       } else if (g.joined) {
-        PointToParts(s, g, args.inputs, block, pointers);
+        PointToParts(s, g, args.inputs, floats, block, pointers);
       } else {
         PointToInput(s, g, args.input + group * g.in_group, floats, block, pointers);
       }

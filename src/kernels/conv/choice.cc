@@ -51,8 +51,6 @@ double WinogradCost(const ConvShape& s, int64_t m) {
          (Products(tiles, out, in) + kTransformedElement * static_cast<double>(tiles) * (in + out));
 }
 
-}  // namespace
-
 bool IsPointwise(const ConvShape& s) {
   for (int i = 0; i < s.rank; ++i) {
     if (s.kernel[i] != 1 || s.strides[i] != 1 || s.pads_begin[i] != 0 || s.in[i] != s.out[i]) {
@@ -61,8 +59,6 @@ bool IsPointwise(const ConvShape& s) {
   }
   return true;
 }
-
-namespace {
 
 ConvAlgorithm ChooseChannelsLast(const ConvShape& s, const ConvOptions& options) {
   if (s.in_channels == s.groups && s.out_channels == s.groups && s.rank <= 2 && s.groups > 1) {
@@ -79,9 +75,9 @@ ConvAlgorithm ChooseChannelsLast(const ConvShape& s, const ConvOptions& options)
 ConvAlgorithm ChooseConv(const ConvShape& s, const ConvOptions& options) {
   if (s.batch == 0 || s.out_channels == 0 || s.OutSize() == 0) return ConvAlgorithm::kEmpty;
   if (options.algorithm != ConvAlgorithm::kEmpty) return options.algorithm;
-  if (s.source_count > 1) return ConvAlgorithm::kJoinedGemm;
-  if (IsPointwise(s) && (s.layout == ConvLayout::kChannelsFirst ||
-                         (s.layout == ConvLayout::kChannelsLast && s.groups == 1))) {
+  if (IsPointwise(s) && s.source_count <= 1 &&
+      (s.layout == ConvLayout::kChannelsFirst ||
+       (s.layout == ConvLayout::kChannelsLast && s.groups == 1))) {
     return ConvAlgorithm::kPointwise;
   }
   if (s.layout == ConvLayout::kFirstToLast) {

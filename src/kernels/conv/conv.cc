@@ -75,8 +75,6 @@ const char* ConvPlan::name() const {
       return "conv_direct";
     case ConvAlgorithm::kIndirectGemm:
       return shape.layout == ConvLayout::kFirstToLast ? "conv_gathered_gemm" : "conv_indirect_gemm";
-    case ConvAlgorithm::kJoinedGemm:
-      return "conv_joined_gemm";
     case ConvAlgorithm::kStem:
       return "conv_stem";
     case ConvAlgorithm::kDepthwiseLast:
@@ -98,9 +96,8 @@ bool SupportsChannelsLast(const ConvShape& s) {
 }
 
 bool SupportsSources(const ConvShape& s) {
-  if (s.layout != ConvLayout::kChannelsLast || s.groups != 1 || s.rank > 3) return false;
-  if (s.source_count > 1) return IsPointwise(s);
-  return !GathersInput(s);
+  return s.layout == ConvLayout::kChannelsLast && s.groups == 1 && s.rank <= 3 &&
+         s.KernelSize() <= kMaxTaps && !GathersInput(s);
 }
 
 ConvPlan PlanConv(const ConvShape& shape, const ConvOptions& options) {
@@ -130,7 +127,6 @@ ConvPlan PlanConv(const ConvShape& shape, const ConvOptions& options) {
           shape.out_channels * (shape.in_channels / shape.groups) * shape.KernelSize() * 4, 64));
       break;
     case ConvAlgorithm::kIndirectGemm:
-    case ConvAlgorithm::kJoinedGemm:
       PlanChannelsLast(plan);
       break;
     case ConvAlgorithm::kStem:
@@ -176,7 +172,6 @@ void PackConvWeights(const ConvPlan& plan, const void* weights, void* packed) {
       break;
     }
     case ConvAlgorithm::kIndirectGemm:
-    case ConvAlgorithm::kJoinedGemm:
       PackChannelsLast(plan, weights, static_cast<float*>(packed));
       break;
     case ConvAlgorithm::kStem:
@@ -228,7 +223,6 @@ void Conv(const ConvPlan& plan, const float* const* inputs, const void* packed, 
       FinishPlanes(plan.shape, epilogue, output, team);
       break;
     case ConvAlgorithm::kIndirectGemm:
-    case ConvAlgorithm::kJoinedGemm:
       RunChannelsLast(plan, args, team);
       break;
     case ConvAlgorithm::kStem:

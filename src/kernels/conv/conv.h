@@ -38,7 +38,6 @@ enum class ConvAlgorithm : uint8_t {
   kDirect,        // anything else: the formula, scalar
   // Channels last; see SupportsChannelsLast.
   kIndirectGemm,   // rank 1..3: register tiles read the input where it lies
-  kJoinedGemm,     // 1x1 over several sources, likewise
   kStem,           // few planes in, channels last out
   kDepthwiseLast,  // one channel in and out a group, rank 1 or 2: vectors of channels
   kWinograd2,      // 3x3, stride 1: tiles of 2x2
@@ -71,9 +70,8 @@ struct ConvPlan {
 // Whether there is a path for this shape with channels last.
 bool SupportsChannelsLast(const ConvShape& shape);
 
-// Whether it may read its input from the shape's sources: a part of a picture's channels where the
-// groups are one, several pictures where the kernel is moreover 1x1, so that nothing need be joined
-// before.
+// Whether it may read its input from the shape's sources: parts of the channels of one picture, or
+// several pictures side by side, which then need not be joined before.
 bool SupportsSources(const ConvShape& shape);
 
 // Pure function of the shape (and of the running CPU's vector width). REQUIRES: channels last and

@@ -14,7 +14,7 @@ namespace parallax::kernels {
 // One call's operands.
 struct ConvArgs {
   const float* input = nullptr;          // its first channel that is read
-  const float* const* inputs = nullptr;  // kJoinedGemm: the sources' pictures
+  const float* const* inputs = nullptr;  // the sources' pictures
   const float* packed = nullptr;
   const float* bias = nullptr;
   Epilogue epilogue;
@@ -32,11 +32,7 @@ void PlanImplicit(ConvPlan& plan);
 void PackImplicit(const ConvPlan& plan, const void* weights, float* packed);
 void RunImplicit(const ConvPlan& plan, const ConvArgs& args, Team& team);
 
-// 1x1, not strided, not padded.
-bool IsPointwise(const ConvShape& shape);
-
-// kIndirectGemm and kJoinedGemm. Weights are panels of B for each group, rows in the order (tap,
-// input channel).
+// kIndirectGemm. Weights are panels of B for each group, rows in the order (tap, input channel).
 // Whether it gathers blocks of the input instead of reading it where it lies.
 bool GathersInput(const ConvShape& shape);
 void PlanChannelsLast(ConvPlan& plan);

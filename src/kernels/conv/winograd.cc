@@ -59,16 +59,17 @@ TilePlace PlaceOf(const Geometry& g, int64_t tile) {
   return {tile / (g.rows * g.columns), in_image / g.columns * g.m, in_image % g.columns * g.m};
 }
 
-void TransformInput(const ConvPlan& plan, const Geometry& g, const float* input, int64_t tile,
-                    int64_t slot, int64_t slots, float* v) {
+// Of the channels of one source, or of all, that `v` and `input` begin at.
+void TransformInput(const ConvPlan& plan, const Geometry& g, const float* input, int64_t pixel,
+                    int64_t channels, int64_t tile, int64_t slot, int64_t slots, float* v) {
   const ConvShape& s = plan.shape;
   const TilePlace place = PlaceOf(g, tile);
   const int64_t row = place.row - s.pads_begin[0], column = place.column - s.pads_begin[1];
   const int64_t side = g.m + 2;
   WinogradInput in;
-  in.column = s.InPixel();
+  in.column = pixel;
   in.row = s.in[1] * in.column;
-  in.channels = s.in_channels;
+  in.channels = channels;
   // Only what lies in the input is read: before its first row the address is just a number.
   in.x = input;
   if (s.InSize() > 0) {
@@ -177,7 +178,8 @@ void PackWinograd(const ConvPlan& plan, const void* weights, float* packed) {
 
 void RunWinograd(const ConvPlan& plan, const ConvArgs& args, Team& team) {
   const Geometry g(plan);
-  const int64_t n = plan.shape.out_channels;
+  const ConvShape& s = plan.shape;
+  const int64_t n = s.out_channels;
   team.Run(CeilDiv(g.tiles, plan.tiles_per_task), [&](int64_t task, int worker) {
     const int64_t begin = task * plan.tiles_per_task;
     const int64_t tiles = std::min(plan.tiles_per_task, g.tiles - begin);
@@ -185,7 +187,17 @@ void RunWinograd(const ConvPlan& plan, const ConvArgs& args, Team& team) {
         reinterpret_cast<float*>(args.workspace + plan.worker_bytes * static_cast<size_t>(worker));
     float* products = v + g.InputFloats(plan.tiles_per_task);
     for (int64_t i = 0; i < tiles; ++i) {
-      TransformInput(plan, g, args.input, begin + i, i, tiles, v);
+      if (s.source_count <= 1) {
+        TransformInput(plan, g, args.input, s.InPixel(), s.in_channels, begin + i, i, tiles, v);
+        continue;
+      }
+      int64_t channel = 0;
+      for (int j = 0; j < s.source_count; ++j) {
+        const ConvSource& from = s.sources[j];
+        TransformInput(plan, g, args.inputs[j] + from.first, from.pixel, from.channels, begin + i,
+                       i, tiles, v + channel);
+        channel += from.channels;
+      }
     }
     for (int64_t first = 0; first < n; first += g.width) {
       const int64_t width = PanelColumns(std::min(g.width, n - first));
