@@ -13,7 +13,7 @@ void FinishBlock(const Epilogue& epilogue, float* block, const float* residual, 
   }
   const bool adds = epilogue.residual_last && residual != nullptr;
   const BinaryRow add = adds ? FindF32SimdRow(BinaryOp::kAdd) : nullptr;
-  // A stretch that stays in L1 between the two passes.
+  // A stretch that stays in L1 between the passes.
   constexpr int64_t kStretch = 2048;
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t i = 0; i < columns; i += kStretch) {
@@ -21,6 +21,9 @@ void FinishBlock(const Epilogue& epilogue, float* block, const float* residual, 
       float* at = block + r * ld + i;
       if (epilogue.activation == Activation::kUnary) {
         UnarySerial(epilogue.op, DType::kF32, at, at, n, epilogue.params);
+      }
+      if (epilogue.rescales()) {
+        UnarySerial(UnaryOp::kAffine, DType::kF32, at, at, n, {epilogue.scale, epilogue.shift});
       }
       if (adds) add(at, true, residual + r * ld + i, true, at, n);
     }

@@ -4,8 +4,8 @@
 //             the tensor, so that the tensor is written once and not read back from memory.
 // Ownership:  borrows `residual` for the call.
 // Threads:    value types; FinishBlock is pure apart from its block.
-// Invariants: y = activation(sum + bias + residual), or activation(sum + bias) + residual where
-//             `residual_last`. NaN passes through every activation. Clamps happen in registers; what
+// Invariants: y = activation(sum + bias + residual) * scale + shift, or activation(sum + bias) * scale +
+//             shift + residual where `residual_last`. NaN passes through every activation. Clamps happen in registers; what
 //             takes a polynomial is done to a block that was just stored and still lies in a cache.
 // Example:
 //   Epilogue relu6{.activation = Activation::kClip, .lo = 0.0f, .hi = 6.0f};
@@ -32,10 +32,11 @@ struct Epilogue {
   float hi = std::numeric_limits<float>::infinity();   // kClip only
   UnaryOp op = UnaryOp::kRelu;                         // kUnary only
   UnaryParams params = {};                             // kUnary only
+  float scale = 1.0f, shift = 0.0f;
   // Same extents and strides as the output, which it may be (the sum is then accumulated in place)
   // but must not partly overlap. Null: nothing is added.
   const float* residual = nullptr;
-  bool residual_last = false;  // added after the activation; REQUIRES: it is not the output
+  bool residual_last = false;  // added after that; REQUIRES: it is not the output
 
   // What inner kernels do to a sum: clamp to [low(), high()].
   bool clamps() const { return activation == Activation::kRelu || activation == Activation::kClip; }
@@ -45,9 +46,10 @@ struct Epilogue {
   }
   // And add to it before that.
   const float* first_residual() const { return residual_last ? nullptr : residual; }
+  bool rescales() const { return scale != 1.0f || shift != 0.0f; }
   // Whether FinishBlock has anything to do afterwards.
   bool finishes() const {
-    return activation == Activation::kUnary || (residual != nullptr && residual_last);
+    return activation == Activation::kUnary || rescales() || (residual != nullptr && residual_last);
   }
 };
 

@@ -85,14 +85,22 @@ Result<kernels::Epilogue> EpilogueOf(const NodeContext& c, size_t i) {
   const std::vector<std::string>* names = c.node().attributes.Strings("activations");
   const std::vector<float>* alphas = c.node().attributes.Floats("activation_alphas");
   const std::vector<float>* betas = c.node().attributes.Floats("activation_betas");
+  const std::vector<float>* scales = c.node().attributes.Floats("output_scales");
+  const std::vector<float>* shifts = c.node().attributes.Floats("output_shifts");
   if (names == nullptr) return kernels::Epilogue{};
   const size_t stages = StagesOf(c);
-  if (names->size() != stages || (alphas != nullptr && alphas->size() != stages) ||
-      (betas != nullptr && betas->size() != stages)) {
-    return Invalid("{} stages want as many activations, alphas and betas", stages);
+  for (const std::vector<float>* given : {alphas, betas, scales, shifts}) {
+    if (given != nullptr && given->size() != stages) {
+      return Invalid("{} stages want as many alphas, betas, scales and shifts", stages);
+    }
   }
-  return MakeEpilogue((*names)[i], alphas != nullptr ? (*alphas)[i] : 0.0f,
-                      betas != nullptr ? (*betas)[i] : 0.0f);
+  if (names->size() != stages) return Invalid("{} stages want as many activations", stages);
+  PX_ASSIGN_OR_RETURN(kernels::Epilogue e,
+                      MakeEpilogue((*names)[i], alphas != nullptr ? (*alphas)[i] : 0.0f,
+                                   betas != nullptr ? (*betas)[i] : 0.0f));
+  e.scale = scales != nullptr ? (*scales)[i] : 1.0f;
+  e.shift = shifts != nullptr ? (*shifts)[i] : 0.0f;
+  return e;
 }
 
 // `weights(i)` is the shape of stage i's weights.
@@ -220,6 +228,8 @@ OpDef op_fused_conv_chain() {
                     {.name = "activations", .type = AttributeType::kStrings},
                     {.name = "activation_alphas", .type = AttributeType::kFloats},
                     {.name = "activation_betas", .type = AttributeType::kFloats},
+                    {.name = "output_scales", .type = AttributeType::kFloats},
+                    {.name = "output_shifts", .type = AttributeType::kFloats},
                     {.name = "residual_last"}};
   def.infer = Infer;
   def.cost = CostOf;

@@ -1,12 +1,14 @@
 // Makes a Conv and what follows it one parallax::FusedConv:
 //
-//   Conv -> Add of a constant per channel -> activation -> Add of a tensor of the same shape,
-//   Conv -> Add of a tensor of the same shape -> activation,
+//   Conv -> Add of a constant per channel -> activation -> scale -> Add of a tensor of the same shape,
+//   Conv -> Add of a tensor of the same shape -> activation -> scale,
 //
-// each part but the Conv optional.
+// each part but the Conv optional; the scale, any number of Mul and Add with one number each, only after
+// an activation (before one it went into the weights).
 //
 // Contract: f32, constant weights; every inner value is read by the next part only. Results stay
-// the same bits but for activations, which are evaluated by the same functions.
+// the same bits but for activations, which are evaluated by the same functions, and scales, whose
+// product and sum are rounded once.
 #include "ops/core/epilogue_op.h"
 #include "passes/passes.h"
 #include "passes/rewriter.h"
@@ -24,7 +26,7 @@ class ConvFuser {
     for (NodeId i = 0; i < r_.size(); ++i) {
       // A part moves the fused node to its own place, where the next part finds it.
       Start(i);
-      if (!Bias(i) && !Residual(i)) Activation(i);
+      if (!Bias(i) && !Residual(i) && !Scale(i)) Activation(i);
     }
   }
 
@@ -97,6 +99,29 @@ class ConvFuser {
       const bool last = Activated(conv);
       Extend(i, conv, 3, other);
       if (last) r_.graph().node(i).attributes.Set("residual_last", int64_t{1});
+      return true;
+    }
+    return false;
+  }
+
+  bool Scale(NodeId i) {
+    const bool multiplies = r_.Match(i, "Mul") != nullptr;
+    if (!multiplies && r_.Match(i, "Add") == nullptr) return false;
+    const Node& n = r_.node(i);
+    for (size_t k : {0, 1}) {
+      const NodeId conv = Before(n.inputs[k], i);
+      const std::optional<float> by = r_.Scalar(n.inputs[1 - k]);
+      // The number's shape must not widen the result.
+      if (conv == kNoNode || !by || !Activated(conv) || r_.ShapeOf(n.outputs[0]) != r_.ShapeOf(n.inputs[k]) ||
+          r_.node(conv).attributes.Int("residual_last", 0) != 0) {
+        continue;
+      }
+      const Attributes& old = r_.node(conv).attributes;
+      const float scale = old.Float("output_scale", 1), shift = old.Float("output_shift", 0);
+      Extend(i, conv, 0, kNoValue);
+      Attributes& a = r_.graph().node(i).attributes;
+      a.Set("output_scale", multiplies ? scale * *by : scale);
+      a.Set("output_shift", multiplies ? shift * *by : shift + *by);
       return true;
     }
     return false;

@@ -108,7 +108,7 @@ class ChainFuser {
     std::vector<ValueId> inputs = {r_.node(stages[0]).inputs[0], input(last, 3)};
     std::vector<int64_t> strides, pads, groups;
     std::vector<std::string> activations;
-    std::vector<float> alphas, betas;
+    std::vector<float> alphas, betas, scales, shifts;
     for (NodeId i : stages) {
       const Node& n = r_.node(i);
       inputs.push_back(n.inputs[1]);
@@ -119,6 +119,8 @@ class ChainFuser {
       activations.emplace_back(n.attributes.String("activation", ""));
       alphas.push_back(n.attributes.Float("activation_alpha", 0));
       betas.push_back(n.attributes.Float("activation_beta", 0));
+      scales.push_back(n.attributes.Float("output_scale", 1));
+      shifts.push_back(n.attributes.Float("output_shift", 0));
     }
     Node chain = MakeFused("FusedConvChain", last, std::move(inputs), last.outputs);
     chain.attributes.Set("strides", std::move(strides));
@@ -127,6 +129,8 @@ class ChainFuser {
     chain.attributes.Set("activations", std::move(activations));
     chain.attributes.Set("activation_alphas", std::move(alphas));
     chain.attributes.Set("activation_betas", std::move(betas));
+    chain.attributes.Set("output_scales", std::move(scales));
+    chain.attributes.Set("output_shifts", std::move(shifts));
     chain.attributes.Set("residual_last", last.attributes.Int("residual_last", 0));
     r_.Replace(stages.back(), std::move(chain), std::span(stages).first(stages.size() - 1));
   }

@@ -55,6 +55,7 @@ enum class UnaryOp : uint8_t {
   kElu,              // x < 0 ? a (exp(x) - 1) : x
   kSelu,             // b * (x <= 0 ? a (exp(x) - 1) : x)
   kCelu,             // max(0, x) + min(0, a (exp(x / a) - 1))
+  kAffine,           // a x + b, rounded once or twice
   kHardSigmoid,      // max(0, min(1, a x + b))
   kHardSwish,        // x max(0, min(1, x / 6 + 0.5))
   kMish,             // x tanh(log(1 + exp(x)))

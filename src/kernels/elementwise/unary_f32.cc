@@ -119,6 +119,11 @@ HWY_NOINLINE bool Cheap(UnaryOp op, const float* in, float* out, size_t n, float
                               hn::IfThenElseZero(high, hn::Sub(x, hn::Set(d, b))));
       });
       return true;
+    case UnaryOp::kAffine:
+      Map(in, out, n, [a, b](auto d, auto x) HWY_ATTR {
+        return hn::MulAdd(x, hn::Set(d, a), hn::Set(d, b));
+      });
+      return true;
     case UnaryOp::kHardSigmoid:
       Map(in, out, n, [a, b](auto d, auto x) HWY_ATTR {
         const auto v = hn::MulAdd(x, hn::Set(d, a), hn::Set(d, b));

@@ -106,6 +106,8 @@ bool UnaryFloat(UnaryOp op, const T* in, T* out, int64_t n, T a, T b) {
         const T low = a * std::expm1(x / a);
         return (x < 0 ? T(0) : x) + (low > 0 ? T(0) : low);
       });
+    case UnaryOp::kAffine:
+      return map([a, b](T x) { return a * x + b; });
     case UnaryOp::kHardSigmoid:
       return map([a, b](T x) { return ElementClamp01(a * x + b); });
     case UnaryOp::kHardSwish:

@@ -60,6 +60,8 @@ std::vector<AttributeDef> EpilogueAttributes() {
   return {{.name = "activation", .type = AttributeType::kString},
           {.name = "activation_alpha", .type = AttributeType::kFloat},
           {.name = "activation_beta", .type = AttributeType::kFloat},
+          {.name = "output_scale", .type = AttributeType::kFloat},
+          {.name = "output_shift", .type = AttributeType::kFloat},
           {.name = "residual_last"}};
 }
 
@@ -67,6 +69,8 @@ Result<kernels::Epilogue> ReadEpilogue(const NodeContext& c) {
   PX_ASSIGN_OR_RETURN(kernels::Epilogue e,
                       MakeEpilogue(c.String("activation"), c.Float("activation_alpha", 0),
                                    c.Float("activation_beta", 0)));
+  e.scale = c.Float("output_scale", 1);
+  e.shift = c.Float("output_shift", 0);
   e.residual_last = c.Int("residual_last", 0) != 0;
   return e;
 }

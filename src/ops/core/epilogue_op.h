@@ -3,7 +3,8 @@
 // Role:       FusedConv, FusedMatMul. Passes write the attributes, the operators read them.
 // Threads:    pure.
 // Invariants: `activation` is the name of an ai.onnx operator of one input, "" for none, with its
-//             parameters in `activation_alpha` and `activation_beta` (Clip: low and high).
+//             parameters in `activation_alpha` and `activation_beta` (Clip: low and high). Its result
+//             is multiplied by `output_scale` (1 where left out) and `output_shift` is added.
 #pragma once
 
 #include <vector>
