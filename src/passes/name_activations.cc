@@ -4,16 +4,21 @@
 //   x * Clip(x + 3, 0, 6) / 6, in any order,
 //   x * HardSigmoid(x; 1/6, 1/2)              HardSwish
 //   x * (Erf(x / sqrt 2) + 1) / 2, any order  Gelu
+//   x * (Tanh(sqrt(2 / pi) (x + 0.044715 x^3)) + 1) / 2, likewise, x^3 by products or Pow
+//                                             Gelu, approximate = "tanh"
 //
 // Contract: f32 values; inner values are read by the pattern only; results differ from the spelled
 // out ones by rounding.
 #include <cmath>
+#include <vector>
 
 #include "passes/passes.h"
 #include "passes/rewriter.h"
 
 namespace parallax::passes {
 namespace {
+
+constexpr double kPi = 3.14159265358979323846;
 
 bool Near(std::optional<float> v, double wanted) {
   return v.has_value() && std::abs(*v - wanted) <= 1e-5 * std::abs(wanted);
@@ -159,38 +164,89 @@ class Namer {
     return true;
   }
 
-  // Erf(x / sqrt 2) + 1, the result of `add`.
-  struct ErfPart {
+  // Twice the part of x that Gelu lets through: 1 + Erf(x / sqrt 2), or its approximation by Tanh.
+  struct Gate {
     ValueId x = kNoValue;
-    NodeId add = kNoNode, erf = kNoNode, scale = kNoNode;
+    bool tanh = false;
+    std::vector<NodeId> nodes;
   };
-  std::optional<ErfPart> ErfOf(ValueId v, NodeId reader) const {
+  std::optional<Gate> GateOf(ValueId v, NodeId reader) const {
     const NodeId add = r_.OnlyFor(v, reader, "Add");
     if (add == kNoNode) return std::nullopt;
     const auto one = ScalarOperand(add, "Add");
     if (!one || one->scalar != 1) return std::nullopt;
-    const NodeId erf = r_.OnlyFor(one->value, add, "Erf");
-    if (erf == kNoNode) return std::nullopt;
-    const ValueId scaled = r_.node(erf).inputs[0];
-    for (const std::string_view op : {"Div", "Mul"}) {
-      const NodeId scale = r_.OnlyFor(scaled, erf, op);
-      if (scale == kNoNode) continue;
-      const auto s = ScalarOperand(scale, op);
-      if (s && Near(s->scalar, op == "Div" ? std::sqrt(2.0) : std::sqrt(0.5))) {
-        return ErfPart{s->value, add, erf, scale};
+    if (const NodeId erf = r_.OnlyFor(one->value, add, "Erf"); erf != kNoNode) {
+      const ValueId scaled = r_.node(erf).inputs[0];
+      for (const std::string_view op : {"Div", "Mul"}) {
+        const NodeId scale = r_.OnlyFor(scaled, erf, op);
+        if (scale == kNoNode) continue;
+        const auto s = ScalarOperand(scale, op);
+        if (s && Near(s->scalar, op == "Div" ? std::sqrt(2.0) : std::sqrt(0.5))) {
+          return Gate{s->value, false, {add, erf, scale}};
+        }
+      }
+      return std::nullopt;
+    }
+    const NodeId tanh = r_.OnlyFor(one->value, add, "Tanh");
+    if (tanh == kNoNode) return std::nullopt;
+    const NodeId scale = r_.OnlyFor(r_.node(tanh).inputs[0], tanh, "Mul");
+    if (scale == kNoNode) return std::nullopt;
+    const auto s = ScalarOperand(scale, "Mul");
+    if (!s || !Near(s->scalar, std::sqrt(2 / kPi))) return std::nullopt;
+    const NodeId sum = r_.OnlyFor(s->value, scale, "Add");
+    if (sum == kNoNode) return std::nullopt;
+    for (size_t k : {0, 1}) {
+      Gate gate{r_.node(sum).inputs[1 - k], true, {add, tanh, scale, sum}};
+      Power cubic;
+      if (Multiply(r_.node(sum).inputs[k], sum, gate.x, &cubic, &gate.nodes) &&
+          cubic.exponent == 3 && Near(cubic.factor, 0.044715)) {
+        return gate;
       }
     }
     return std::nullopt;
   }
 
+  // factor * x^exponent.
+  struct Power {
+    float factor = 1;
+    int exponent = 0;
+  };
+  // Multiplies `power` by `v`, which `reader` reads: a number, x, or products and powers of these made
+  // for it alone, whose nodes it adds. False where it is something else.
+  bool Multiply(ValueId v, NodeId reader, ValueId x, Power* power, std::vector<NodeId>* nodes) const {
+    constexpr int kMaxExponent = 8;
+    if (power->exponent > kMaxExponent) return false;
+    if (v == x) {
+      ++power->exponent;
+      return true;
+    }
+    if (const auto scalar = r_.Scalar(v)) {
+      power->factor *= *scalar;
+      return true;
+    }
+    if (const NodeId pow = r_.OnlyFor(v, reader, "Pow"); pow != kNoNode) {
+      const auto exponent = r_.Scalar(r_.node(pow).inputs[1]);
+      if (r_.node(pow).inputs[0] != x || (exponent != 2.0f && exponent != 3.0f)) return false;
+      power->exponent += static_cast<int>(*exponent);
+      nodes->push_back(pow);
+      return true;
+    }
+    const NodeId mul = r_.OnlyFor(v, reader, "Mul");
+    if (mul == kNoNode) return false;
+    nodes->push_back(mul);
+    const Node& n = r_.node(mul);
+    return Multiply(n.inputs[0], mul, x, power, nodes) &&
+           Multiply(n.inputs[1], mul, x, power, nodes);
+  }
+
   void Gelu(NodeId i) {
     if (r_.Match(i, "Mul") == nullptr) return;
-    // Three factors, x, 1/2 and the part with Erf, multiplied in any order: two products.
+    // Three factors, x, 1/2 and the gate, multiplied in any order: two products.
     if (const auto half = ScalarOperand(i, "Mul"); half && half->scalar == 0.5f) {
       const NodeId mul = r_.OnlyFor(half->value, i, "Mul");
       if (mul == kNoNode) return;
       for (size_t k : {0, 1}) {
-        const auto e = ErfOf(r_.node(mul).inputs[k], mul);
+        const auto e = GateOf(r_.node(mul).inputs[k], mul);
         if (e && e->x == r_.node(mul).inputs[1 - k] && Float(e->x)) {
           return Put(i, *e, mul);
         }
@@ -200,22 +256,26 @@ class Namer {
     const Node& n = r_.node(i);
     for (size_t k : {0, 1}) {
       const ValueId other = n.inputs[1 - k];
-      if (const auto e = ErfOf(n.inputs[k], i)) {  // (x / 2) * part
+      if (const auto e = GateOf(n.inputs[k], i)) {  // (x / 2) * gate
         const NodeId mul = r_.OnlyFor(other, i, "Mul");
         const auto half = mul == kNoNode ? std::nullopt : ScalarOperand(mul, "Mul");
         if (half && half->scalar == 0.5f && half->value == e->x && Float(e->x)) {
           return Put(i, *e, mul);
         }
       }
-      const NodeId mul = r_.OnlyFor(n.inputs[k], i, "Mul");  // x * (part / 2)
+      const NodeId mul = r_.OnlyFor(n.inputs[k], i, "Mul");  // x * (gate / 2)
       const auto half = mul == kNoNode ? std::nullopt : ScalarOperand(mul, "Mul");
       if (!half || half->scalar != 0.5f) continue;
-      const auto e = ErfOf(half->value, mul);
+      const auto e = GateOf(half->value, mul);
       if (e && e->x == other && Float(e->x)) return Put(i, *e, mul);
     }
   }
-  void Put(NodeId i, const ErfPart& e, NodeId mul) {
-    r_.Replace(i, Unary(r_.node(i), "Gelu", 20, e.x), {mul, e.add, e.erf, e.scale});
+  void Put(NodeId i, const Gate& gate, NodeId mul) {
+    Node gelu = Unary(r_.node(i), "Gelu", 20, gate.x);
+    if (gate.tanh) gelu.attributes.Set("approximate", std::string("tanh"));
+    std::vector<NodeId> dropped = gate.nodes;
+    dropped.push_back(mul);
+    r_.Replace(i, std::move(gelu), dropped);
   }
 
   Rewriter r_;

@@ -29,6 +29,10 @@ constexpr int64_t kMinIndirectChannels = 8;
 constexpr double kMinTaskMacs = 1 << 16;
 constexpr int64_t kMaxTasks = 64;
 constexpr int64_t kFewestInside = 4;  // outputs of a row for each window that has to be copied
+// Rows of a block: where the weights stay in L2 and are several panels, few, whose inputs stay in L1
+// from one panel to the next; else many, since each block reads all the weights.
+constexpr int64_t kNearWeightBytes = 320 << 10;
+constexpr int64_t kFewRows = 32;
 constexpr int64_t kRowsAtOnce = 96;  // of pointers; whole tiles of 6 and 8
 
 }  // namespace
@@ -59,6 +63,7 @@ struct Geometry {
   int64_t positions;  // of all images
   bool planar;        // the input has channels first
   bool joined, gathers;
+  int64_t rows_at_once = kRowsAtOnce;
   int64_t row_taps = 1;  // kernel columns that are one tap
   int64_t pieces = 1;    // of the channels
 
@@ -72,6 +77,12 @@ struct Geometry {
         planar(s.layout == ConvLayout::kFirstToLast),
         joined(s.source_count > 1),
         gathers(!joined && GathersInput(s)) {
+    if (out_group > 2 * GetTileGeometry().columns && depth * out_group * 4 <= kNearWeightBytes) {
+      rows_at_once = kFewRows;
+    }
+    if (axes.columns.in == 1 && axes.columns.out == 1 && axes.columns.kernel == 1) {
+      std::swap(axes.columns, axes.rows);  // a sequence, stored as a picture of one column
+    }
     if (!joined && !gathers && s.groups == 1 && s.InPixel() == in_group && FewEdges(axes.columns)) {
       row_taps = axes.columns.kernel;
       in_group *= row_taps;
@@ -145,8 +156,10 @@ void PlanChannelsLast(ConvPlan& plan) {
   const double macs = static_cast<double>(g.positions) * static_cast<double>(s.out_channels) *
                       static_cast<double>(g.depth);
   const auto want = std::clamp<int64_t>(static_cast<int64_t>(macs / kMinTaskMacs), 1, kMaxTasks);
-  plan.rows_per_task =
-      RoundUp(CeilDiv(g.positions, std::max<int64_t>(1, CeilDiv(want, s.groups))), tile.rows);
+  // Every task reads the weights of its columns: more of them rather than fewer rows than go at once.
+  const int64_t row_blocks = std::clamp<int64_t>(CeilDiv(want, s.groups), 1,
+                                                 std::max<int64_t>(1, CeilDiv(g.positions, g.rows_at_once)));
+  plan.rows_per_task = RoundUp(CeilDiv(g.positions, row_blocks), tile.rows);
   const int64_t row_tasks = CeilDiv(g.positions, plan.rows_per_task);
   const int64_t column_tasks = std::clamp<int64_t>(
       want / std::max<int64_t>(1, row_tasks * s.groups), 1, CeilDiv(g.out_group, tile.columns));
@@ -351,6 +364,7 @@ void RunChannelsLast(const ConvPlan& plan, const ConvArgs& args, Team& team) {
   const Geometry g(s);
   const int64_t row_tasks = CeilDiv(g.positions, plan.rows_per_task);
   const int64_t column_tasks = CeilDiv(g.out_group, plan.channels_per_task);
+  const int64_t tile_rows = GetTileGeometry().rows;
   const float* residual = args.epilogue.first_residual();
   // Rows outermost: a worker's share of the tasks is then a part of the picture, in this operator and
   // in the next, and what the next reads is in its own cache.
@@ -370,9 +384,11 @@ void RunChannelsLast(const ConvPlan& plan, const ConvArgs& args, Team& team) {
     block.a_rows = pointers;
     block.gathered = floats;
     const int64_t end = std::min((row_task + 1) * plan.rows_per_task, g.positions);
-    for (block.begin = row_task * plan.rows_per_task; block.begin < end;
-         block.begin += kRowsAtOnce) {
-      block.rows = std::min(kRowsAtOnce, end - block.begin);
+    const int64_t begin = row_task * plan.rows_per_task;
+    // Blocks of equal size: each reads all the weights.
+    const int64_t step = RoundUp(CeilDiv(end - begin, CeilDiv(end - begin, g.rows_at_once)), tile_rows);
+    for (block.begin = begin; block.begin < end; block.begin += step) {
+      block.rows = std::min(step, end - block.begin);
       if (g.gathers) {
         Gather(s, g, args.input, group, block, floats);
       } else if (g.row_taps > 1) {
