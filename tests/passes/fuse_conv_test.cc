@@ -108,7 +108,8 @@ TEST(NameActivations, SpelledOut) {
     one = Constant<value = float {1}>() half = Constant<value = float {0.5}>()
     three = Constant<value = float {3}>() six = Constant<value = float {6}>()
     nought = Constant<value = float {0}>() root = Constant<value = float {1.41421356}>()
-    k = Constant<value = float {1.702}>() )";
+    k = Constant<value = float {1.702}>() two = Constant<value = float {2}>()
+    tan = Constant<value = float {0.7978845608}>() cube = Constant<value = float {0.044715}>() )";
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"s = Sigmoid(x) y = Mul(x, s)", "Swish"},
       {"a = Mul(k, x) s = Sigmoid(a) y = Mul(s, x)", "Swish"},
@@ -118,6 +119,22 @@ TEST(NameActivations, SpelledOut) {
       {"d = Div(x, root) e = Erf(d) a = Add(e, one) m = Mul(x, a) y = Mul(m, half)", "Gelu"},
       {"d = Div(x, root) e = Erf(d) a = Add(one, e) m = Mul(x, half) y = Mul(m, a)", "Gelu"},
       {"d = Div(x, root) e = Erf(d) a = Add(e, one) m = Mul(half, a) y = Mul(x, m)", "Gelu"},
+      // As JAX exports it, as transformers with Pow do, and with the cube's factor in its midst.
+      {"a = Mul(cube, x) b = Mul(x, a) c = Mul(x, b) s = Add(x, c) t = Mul(tan, s) h = Tanh(t)"
+       " g = Add(one, h) m = Mul(half, g) y = Mul(x, m)",
+       "Gelu"},
+      {"p = Pow(x, three) c = Mul(cube, p) s = Add(x, c) t = Mul(s, tan) h = Tanh(t) g = Add(h, one)"
+       " m = Mul(x, half) y = Mul(m, g)",
+       "Gelu"},
+      {"q = Pow(x, two) a = Mul(q, cube) c = Mul(a, x) s = Add(c, x) t = Mul(s, tan) h = Tanh(t)"
+       " g = Add(h, one) m = Mul(x, g) y = Mul(m, half)",
+       "Gelu"},
+      {"q = Mul(x, x) c = Mul(cube, q) s = Add(x, c) t = Mul(tan, s) h = Tanh(t) g = Add(one, h)"
+       " m = Mul(half, g) y = Mul(x, m)",
+       ""},  // a square
+      {"a = Mul(cube, x) b = Mul(x, a) c = Mul(z, b) s = Add(x, c) t = Mul(tan, s) h = Tanh(t)"
+       " g = Add(one, h) m = Mul(half, g) y = Mul(x, m)",
+       ""},  // of two values
       {"s = Sigmoid(x) y = Mul(z, s)", ""},
       {"a = Add(x, three) c = Clip(a, nought, three) m = Mul(x, c) y = Div(m, six)", ""},
       {"d = Div(x, three) e = Erf(d) a = Add(e, one) m = Mul(x, a) y = Mul(m, half)", ""},
@@ -133,6 +150,36 @@ TEST(NameActivations, SpelledOut) {
     }
     ExpectSameResults(text, 17, 1e-6);
   }
+}
+
+// Scales and shifts by one number each after an activation; what widens the result stays.
+TEST(FuseConv, ScalesAfterAnActivation) {
+  const std::string head = R"(g (float[1,2,4,4] x, float[4,2,1,1] w, float[1,4,4,4] z)
+      => (float[1,4,4,4] y) {
+    two = Constant<value = float[1] {2}>() half = Constant<value = float {-0.5}>()
+    c = Conv(x, w) )";
+  const auto fused = [&](const std::string& rest) {
+    const std::string text = head + rest + " }";
+    ExpectSameResults(text, 17, 1e-5);
+    return Lowered(FromText(text));
+  };
+  // ((r 2 - 0.5) 2) + z
+  const Graph all = fused(
+      "r = HardSwish(c) m = Mul(two, r) a = Add(m, half) n = Mul(a, two) y = Add(n, z)");
+  EXPECT_EQ(OpCounts(all).count("Mul") + OpCounts(all).count("Add"), 0u);
+  const Node* conv = FindNode(all, "FusedConv");
+  ASSERT_NE(conv, nullptr);
+  EXPECT_EQ(conv->attributes.Float("output_scale", 1), 4.0f);
+  EXPECT_EQ(conv->attributes.Float("output_shift", 0), -1.0f);
+  EXPECT_EQ(conv->attributes.Int("residual_last", 0), 1);
+  // A clamp, which is done in registers.
+  EXPECT_EQ(OpCounts(fused("r = Relu(c) m = Mul(r, two) y = Add(m, half)")).count("Mul"), 0u);
+  // What was added after the activation is not scaled by what follows.
+  EXPECT_EQ(OpCounts(fused("r = Relu(c) a = Add(r, z) y = Mul(a, two)")).at("Mul"), 1);
+  const std::string wide = R"(g (float[1,2,4,4] x, float[4,2,1,1] w) => (float[1,1,4,4,4] y) {
+    k = Constant<value = float[1,1,1,1,1] {2}>() c = Conv(x, w) r = Relu(c) y = Mul(r, k) })";
+  EXPECT_EQ(OpCounts(Lowered(FromText(wide))).at("Mul"), 1);
+  ExpectSameResults(wide, 17, 1e-5);
 }
 
 TEST(UseChannelsLast, MovesOnlyAtTheBorders) {
