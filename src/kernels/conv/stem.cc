@@ -81,13 +81,13 @@ HWY_INLINE void StoreVector(const StemRow& r, V y, V lo, V hi, int64_t at, int64
 // (tap, channel). kStride 0: any.
 template <int kVectors, int kStride>
 HWY_INLINE void StemTile(const StemRow& r, int64_t column, const float* HWY_RESTRICT first,
-                         const int64_t* HWY_RESTRICT offsets, const V* bias) {
+                         const int64_t* HWY_RESTRICT offsets, V bias0, V bias1, V bias2) {
   constexpr int kRows = kPositions[kVectors];
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t stride = kStride > 0 ? kStride : r.columns.stride;
 #define PX_SETUP(p) \
-  V s##p##_0 = bias[0], s##p##_1 = kVectors > 1 ? bias[1] : bias[0], s##p##_2 = bias[kVectors - 1];
+  V s##p##_0 = bias0, s##p##_1 = bias1, s##p##_2 = bias2;
   PX_FOR_POSITIONS(PX_SETUP)
 #undef PX_SETUP
   const float* HWY_RESTRICT w = r.weights;
@@ -179,14 +179,11 @@ void StemRowBy(const StemRow& args) {
   const D d;
   const StemRow r = args;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  V bias[kVectors];
-  for (int64_t v = 0; v < kVectors; ++v) {
-    const int64_t c = v * lanes;
-    const bool any = r.bias != nullptr && c < r.channels;
-    bias[v] = any ? LoadLanes(d, r.bias + c, c + lanes <= r.channels,
-                              static_cast<size_t>(r.channels - c))
-                  : hn::Zero(d);
-  }
+  const auto bias_at = [&](int64_t c) HWY_ATTR {
+    if (r.bias == nullptr || c >= r.channels) return hn::Zero(d);
+    return LoadLanes(d, r.bias + c, c + lanes <= r.channels, static_cast<size_t>(r.channels - c));
+  };
+  const V bias0 = bias_at(0), bias1 = bias_at(lanes), bias2 = bias_at(2 * lanes);
   const ConvAxis &h = r.rows, &w = r.columns;
   const int64_t top = r.row * h.stride - h.pad;
   const bool rows_inside = top >= 0 && top + (h.kernel - 1) * h.dilation < h.in;
@@ -195,10 +192,11 @@ void StemRowBy(const StemRow& args) {
     const int64_t left = column * w.stride - w.pad;
     const int64_t right = left + (kRows - 1) * w.stride + (w.kernel - 1) * w.dilation;
     if (rows_inside && left >= 0 && right < w.in) {
-      StemTile<kVectors, kStride>(r, column, r.image + top * w.in + left, r.offsets, bias);
+      StemTile<kVectors, kStride>(r, column, r.image + top * w.in + left, r.offsets, bias0,
+                                  bias1, bias2);
     } else {
       CopyWindow(r, column);
-      StemTile<kVectors, kStride>(r, column, r.window, r.window_offsets, bias);
+      StemTile<kVectors, kStride>(r, column, r.window, r.window_offsets, bias0, bias1, bias2);
     }
   }
 }

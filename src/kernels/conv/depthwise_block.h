@@ -1,0 +1,27 @@
+// DepthwiseLastArgs: what the register blocks of a depthwise convolution with channels last read and write.
+//
+// Role:       between depthwise_last.cc (the loops) and depthwise_block-inl.h (the blocks).
+// Ownership:  borrows every pointer.
+// Threads:    a value type.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/conv/patch.h"
+
+namespace parallax::kernels {
+
+// A block of output rows of one image.
+struct DepthwiseLastArgs {
+  const ConvAxes* axes = nullptr;
+  int64_t channels = 0;
+  int64_t row = 0, rows = 0;
+  const float* input = nullptr;    // of the image
+  const float* weights = nullptr;  // [tap][channels]
+  const float* bias = nullptr;
+  const float* residual = nullptr;  // of the image
+  float* output = nullptr;          // of the image
+  float lo = 0, hi = 0;             // infinite where nothing is clamped
+};
+
+}  // namespace parallax::kernels
