@@ -5,11 +5,13 @@
 // Threads:    used under the session's lock.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "ir/tensor.h"
 #include "runtime/observer.h"
 #include "runtime/pack_store.h"
+#include "runtime/result_blocks.h"
 #include "threads/team.h"
 
 namespace parallax::runtime {
@@ -23,7 +25,14 @@ struct ExecutionOptions {
 class Environment {
  public:
   Environment(Team& session_team, Allocator& session_allocator, const ExecutionOptions& how)
-      : options(how), team(session_team), allocator(session_allocator), packs(session_allocator) {}
+      : options(how),
+        team(session_team),
+        allocator(session_allocator),
+        packs(session_allocator),
+        results(std::make_shared<ResultBlocks>(session_allocator)) {}
+  ~Environment() { results->Close(); }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
 
   // At least `bytes` bytes for the plan that runs at nesting depth `depth` (0: the main graph).
   // Plans of one depth never run at once, so they share the memory; it is reused from run to run
@@ -35,6 +44,7 @@ class Environment {
   Team& team;
   Allocator& allocator;
   PackStore packs;
+  const std::shared_ptr<ResultBlocks> results;
   Observer* observer = nullptr;  // of the current run, may be null
 
  private:

@@ -133,8 +133,7 @@ Result<std::vector<Tensor>> GraphRunner::Execute(Program* program, std::span<con
         s.data = arena + plan.offset;
         break;
       case Place::kOutput: {
-        PX_ASSIGN_OR_RETURN(outputs[index],
-                            Tensor::Allocate(plan.dtype, plan.shape, environment_.allocator));
+        PX_ASSIGN_OR_RETURN(outputs[index], environment_.results->Make(plan.dtype, plan.shape));
         s.data = outputs[index].bytes_begin();
         break;
       }

@@ -52,6 +52,7 @@ Result<std::vector<Tensor>> Session::Run(std::span<const Tensor> inputs,
   std::lock_guard lock(mutex_);
   environment_.observer = options.observer;
   Result<std::vector<Tensor>> outputs = runner_.Run(inputs, {});
+  environment_.results->EndRun();
   environment_.observer = nullptr;
   return outputs;
 }

@@ -49,6 +49,10 @@ constexpr int kTileVectors = 2;
 constexpr int kTileHalfRows = kTileRows / 2;
 constexpr int kTileMostRows = kTileRows * 3 / 4;
 
+// Tiles of so few rows are done with a line of B before memory has brought the next one: they fetch
+// B themselves, `ahead` floats before its turn.
+constexpr int kTileFewRows = 4;
+
 // Rows of the kernel that computes `rows` of them.
 inline int TileHeight(int64_t rows) {
   if (rows > kTileMostRows) return kTileRows;
@@ -94,7 +98,7 @@ HWY_ATTR void Tile(const TileArgs& t) {
   const float* fetch = t.fetch != nullptr ? t.fetch : t.b;
   const int64_t fetch_step = t.fetch != nullptr ? t.fetch_step : 0;
 
-  const int64_t a_k = t.a_k, b_k = t.b_k;
+  const int64_t a_k = t.a_k, b_k = t.b_k, ahead = t.ahead;
   int64_t at = 0;
   const float* HWY_RESTRICT b = t.b;
   for (int64_t tap = 0; tap < t.taps; ++tap) {
@@ -121,6 +125,11 @@ HWY_ATTR void Tile(const TileArgs& t) {
     const V b2 = kVectors > 2 ? hn::LoadU(d, b + 2 * lanes) : b0; \
     PX_FOR_ROWS(PX_MULTIPLY)                                      \
     at += a_k;                                                    \
+    if constexpr (kRows <= kTileFewRows) {                          \
+      hwy::Prefetch(b + ahead);                                       \
+      if constexpr (kVectors > 1) hwy::Prefetch(b + ahead + lanes);   \
+      if constexpr (kVectors > 2) hwy::Prefetch(b + ahead + 2 * lanes); \
+    }                                                             \
     b += b_k;                                                     \
   }
     static_assert(kFetchSteps == 2);

@@ -32,6 +32,8 @@ struct TileArgs {
   // k, `fetch_step` floats apart. Any address will do.
   const float* fetch = nullptr;
   int64_t fetch_step = 0;
+  // Floats before its turn that B is fetched, in tiles of few rows.
+  int64_t ahead = 0;
   float* c = nullptr;
   int64_t ldc = 0;
   int64_t rows = 0;  // to store, at most the kernel's height
