@@ -30,12 +30,28 @@ HWY_ATTR void RowTile(const TileArgs& t, int64_t panel_step) {
   const hn::ScalableTag<float> d;
   using V = hn::Vec<decltype(d)>;
   const size_t lanes = hn::Lanes(d);
+  const V alpha = hn::Set(d, t.alpha), beta = hn::Set(d, t.beta);
+  const V row = hn::Set(d, t.row_bias != nullptr ? t.beta * t.row_bias[0] : 0.0f);
+  const bool scales = t.alpha != 1.0f;
+  // As in tile-inl.h, `at` floats from the first column.
+  const auto addend = [&](size_t at) HWY_ATTR {
+    if (t.accumulate) return hn::LoadU(d, t.c + at);
+    V add = row;
+    if (t.column_bias != nullptr) {
+      add = hn::Add(row, hn::Mul(beta, hn::LoadU(d, t.column_bias + at)));
+    }
+    if (t.residual == nullptr) return add;
+    return hn::MulAdd(beta, hn::LoadU(d, t.residual + at), add);
+  };
 #define PX_FOR_PANELS(X) X(0) X(1) X(2) X(3)
+#define PX_AT(p, v) ((p * kTileVectors + v) * lanes)
+#define PX_BEGIN(p, v) kTileVectors > v && !scales ? addend(PX_AT(p, v)) : hn::Zero(d)
 #define PX_SETUP(p)                                      \
   const float* HWY_RESTRICT b##p = t.b + p * panel_step; \
-  V s##p##0 = hn::Zero(d), s##p##1 = hn::Zero(d), s##p##2 = hn::Zero(d);
+  V s##p##0 = PX_BEGIN(p, 0), s##p##1 = PX_BEGIN(p, 1), s##p##2 = PX_BEGIN(p, 2);
   PX_FOR_PANELS(PX_SETUP)
 #undef PX_SETUP
+#undef PX_BEGIN
   const float* HWY_RESTRICT a_at = t.a;
   for (int64_t k = 0; k < t.k; ++k) {
     const V a = hn::Set(d, *a_at);
@@ -51,30 +67,17 @@ HWY_ATTR void RowTile(const TileArgs& t, int64_t panel_step) {
 #undef PX_MULTIPLY
   }
 
-  const V alpha = hn::Set(d, t.alpha), beta = hn::Set(d, t.beta);
   const V lo = hn::Set(d, t.lo), hi = hn::Set(d, t.hi);
-  const V row = hn::Set(d, t.row_bias != nullptr ? t.beta * t.row_bias[0] : 0.0f);
-  size_t at = 0;
-#define PX_FINISH(p, v)                                                    \
-  if constexpr (kTileVectors > v) {                                        \
-    V add = row;                                                           \
-    if (t.column_bias != nullptr) {                                        \
-      add = hn::Add(row, hn::Mul(beta, hn::LoadU(d, t.column_bias + at))); \
-    }                                                                      \
-    if (t.accumulate) {                                                    \
-      add = hn::LoadU(d, t.c + at);                                        \
-    } else if (t.residual != nullptr) {                                    \
-      add = hn::MulAdd(beta, hn::LoadU(d, t.residual + at), add);          \
-    }                                                                      \
-    V x = hn::MulAdd(alpha, s##p##v, add);                                 \
-    if (t.clamp) x = Clamp(d, x, lo, hi);                                  \
-    hn::StoreU(x, d, t.c + at);                                            \
-    at += lanes;                                                           \
+#define PX_FINISH(p, v)                                                                    \
+  if constexpr (kTileVectors > v) {                                                        \
+    const V x = scales ? hn::MulAdd(alpha, s##p##v, addend(PX_AT(p, v))) : s##p##v;        \
+    hn::StoreU(t.clamp ? Clamp(d, x, lo, hi) : x, d, t.c + PX_AT(p, v));                   \
   }
 #define PX_PANEL(p) PX_FINISH(p, 0) PX_FINISH(p, 1) PX_FINISH(p, 2)
   PX_FOR_PANELS(PX_PANEL)
 #undef PX_PANEL
 #undef PX_FINISH
+#undef PX_AT
 #undef PX_FOR_PANELS
 }
 

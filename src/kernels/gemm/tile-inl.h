@@ -79,9 +79,45 @@ HWY_ATTR void Tile(const TileArgs& t) {
   const float* HWY_RESTRICT a##r = kRows > r ? t.a + HWY_MIN(r, t.rows - 1) * t.a_row : t.a;
   PX_FOR_ROWS(PX_POINTER)
 #undef PX_POINTER
-#define PX_ZERO(r) V c##r##0 = hn::Zero(d), c##r##1 = hn::Zero(d), c##r##2 = hn::Zero(d);
-  PX_FOR_ROWS(PX_ZERO)
-#undef PX_ZERO
+
+  const V alpha = hn::Set(d, t.alpha), beta = hn::Set(d, t.beta);
+  V bias0 = hn::Zero(d), bias1 = hn::Zero(d), bias2 = hn::Zero(d);
+  if (t.column_bias != nullptr) {
+    bias0 = hn::Mul(beta, hn::LoadU(d, t.column_bias));
+    if constexpr (kVectors > 1) bias1 = hn::Mul(beta, hn::LoadU(d, t.column_bias + lanes));
+    if constexpr (kVectors > 2) bias2 = hn::Mul(beta, hn::LoadU(d, t.column_bias + 2 * lanes));
+  }
+  // What is added to alpha * sum: beta * (bias + residual), or c for the later blocks of k. The residual
+  // may be C itself. With an alpha of 1 the sums begin with it, and at the end there is nothing to do
+  // but a clamp: a tenth of a tile of small k.
+  const bool scales = t.alpha != 1.0f;
+#define PX_BEGIN(r)                                                             \
+  V c##r##0 = scales ? hn::Zero(d) : bias0, c##r##1 = scales ? hn::Zero(d) : bias1, \
+    c##r##2 = scales ? hn::Zero(d) : bias2;
+  PX_FOR_ROWS(PX_BEGIN)
+#undef PX_BEGIN
+#define PX_ADDEND(r, v)                                                              \
+  [&]() HWY_ATTR {                                                                   \
+    if (t.accumulate) return hn::LoadU(d, t.c + r * t.ldc + v * lanes);               \
+    V add = bias##v;                                                                 \
+    if (t.row_bias != nullptr) {                                                     \
+      add = hn::Add(hn::Set(d, t.beta * t.row_bias[r * t.row_bias_step]), add);      \
+    }                                                                                \
+    if (t.residual == nullptr) return add;                                           \
+    return hn::MulAdd(beta, hn::LoadU(d, t.residual + r * t.ldc + v * lanes), add);  \
+  }()
+  if (!scales && (t.accumulate || t.residual != nullptr || t.row_bias != nullptr)) {
+#define PX_BEGIN(r)                                             \
+  if constexpr (kRows > r) {                                    \
+    if (r < t.rows) {                                           \
+      c##r##0 = PX_ADDEND(r, 0);                                \
+      if constexpr (kVectors > 1) c##r##1 = PX_ADDEND(r, 1);    \
+      if constexpr (kVectors > 2) c##r##2 = PX_ADDEND(r, 2);    \
+    }                                                           \
+  }
+    PX_FOR_ROWS(PX_BEGIN)
+#undef PX_BEGIN
+  }
 
   if (t.k * t.taps >= kMinFetchK) {
 #define PX_FETCH(r)                                           \
@@ -146,38 +182,16 @@ HWY_ATTR void Tile(const TileArgs& t) {
 #undef PX_MULTIPLY
   }
 
-  const V alpha = hn::Set(d, t.alpha), beta = hn::Set(d, t.beta);
   const V lo = hn::Set(d, t.lo), hi = hn::Set(d, t.hi);
-  V bias0 = hn::Zero(d), bias1 = hn::Zero(d), bias2 = hn::Zero(d);
-  if (t.column_bias != nullptr) {
-    bias0 = hn::Mul(beta, hn::LoadU(d, t.column_bias));
-    if constexpr (kVectors > 1) bias1 = hn::Mul(beta, hn::LoadU(d, t.column_bias + lanes));
-    if constexpr (kVectors > 2) bias2 = hn::Mul(beta, hn::LoadU(d, t.column_bias + 2 * lanes));
+#define PX_FINISH_SCALE(r, v)                                       \
+  if constexpr (kVectors > v) {                                     \
+    const V x = hn::MulAdd(alpha, c##r##v, PX_ADDEND(r, v));        \
+    hn::StoreU(t.clamp ? Clamp(d, x, lo, hi) : x, d, c + v * lanes); \
   }
-  // c = act(alpha * sum + beta * (bias + residual)), or + c for the later blocks of k. The residual
-  // may be C itself. Where only a bias is added and clamped no branches stand between the stores: a
-  // fifth of a tile of small k.
-#define PX_FINISH(r, v)                                                              \
-  if constexpr (kVectors > v) {                                                      \
-    V add = hn::Add(row##r, bias##v);                                                \
-    if (t.accumulate) {                                                              \
-      add = hn::LoadU(d, c + v * lanes);                                             \
-    } else if (t.residual != nullptr) {                                              \
-      add = hn::MulAdd(beta, hn::LoadU(d, t.residual + r * t.ldc + v * lanes), add); \
-    }                                                                                \
-    V x = hn::MulAdd(alpha, c##r##v, add);                                           \
-    if (t.clamp) x = Clamp(d, x, lo, hi);                                            \
-    hn::StoreU(x, d, c + v * lanes);                                                 \
-  }
-#define PX_FINISH_PLAIN(r, v)                                          \
-  if constexpr (kVectors > v) {                                        \
-    hn::StoreU(hn::MulAdd(alpha, c##r##v, bias##v), d, c + v * lanes); \
-  }
-#define PX_FINISH_CLAMP(r, v)                          \
-  if constexpr (kVectors > v) {                        \
-    const V x = hn::MulAdd(alpha, c##r##v, bias##v);   \
-    hn::StoreU(Clamp(d, x, lo, hi), d, c + v * lanes); \
-  }
+#define PX_FINISH_PLAIN(r, v) \
+  if constexpr (kVectors > v) hn::StoreU(c##r##v, d, c + v * lanes);
+#define PX_FINISH_CLAMP(r, v) \
+  if constexpr (kVectors > v) hn::StoreU(Clamp(d, c##r##v, lo, hi), d, c + v * lanes);
 #define PX_STORE_WITH(r, FINISH)             \
   if constexpr (kRows > r) {                 \
     if (r < t.rows) {                        \
@@ -185,29 +199,24 @@ HWY_ATTR void Tile(const TileArgs& t) {
       FINISH(r, 0) FINISH(r, 1) FINISH(r, 2) \
     }                                        \
   }
-#define PX_STORE(r) PX_STORE_WITH(r, PX_FINISH)
+#define PX_STORE_SCALE(r) PX_STORE_WITH(r, PX_FINISH_SCALE)
 #define PX_STORE_PLAIN(r) PX_STORE_WITH(r, PX_FINISH_PLAIN)
 #define PX_STORE_CLAMP(r) PX_STORE_WITH(r, PX_FINISH_CLAMP)
-#define PX_ROW(r)                                                             \
-  const V row##r = kRows > r && t.row_bias != nullptr && r < t.rows           \
-                       ? hn::Set(d, t.beta * t.row_bias[r * t.row_bias_step]) \
-                       : hn::Zero(d);
-  if (t.accumulate || t.residual != nullptr || t.row_bias != nullptr) {
-    PX_FOR_ROWS(PX_ROW)
-    PX_FOR_ROWS(PX_STORE)
+  if (scales) {
+    PX_FOR_ROWS(PX_STORE_SCALE)
   } else if (t.clamp) {
     PX_FOR_ROWS(PX_STORE_CLAMP)
   } else {
     PX_FOR_ROWS(PX_STORE_PLAIN)
   }
-#undef PX_ROW
 #undef PX_STORE_CLAMP
 #undef PX_STORE_PLAIN
-#undef PX_STORE
+#undef PX_STORE_SCALE
 #undef PX_STORE_WITH
 #undef PX_FINISH_CLAMP
 #undef PX_FINISH_PLAIN
-#undef PX_FINISH
+#undef PX_FINISH_SCALE
+#undef PX_ADDEND
 }
 #undef PX_FOR_ROWS
 
