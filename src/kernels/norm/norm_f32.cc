@@ -32,9 +32,17 @@ void SoftmaxRowTarget(const float* in, float* out, size_t n) {
   auto tail = hn::IfThenElse(hn::FirstN(d, n - body), LoadTail(d, in + body, n - body),
                              hn::Set(d, -std::numeric_limits<float>::infinity()));
 
-  auto max = tail;
-  for (size_t i = 0; i < body; i += lanes) max = hn::Max(max, hn::LoadU(d, in + i));
-  max = hn::MaxOfLanes(d, max);
+  // Four in step here and below: one would wait for itself.
+  auto max = tail, max1 = tail, max2 = tail, max3 = tail;
+  size_t at = 0;
+  for (; at + 4 * lanes <= body; at += 4 * lanes) {
+    max = hn::Max(max, hn::LoadU(d, in + at));
+    max1 = hn::Max(max1, hn::LoadU(d, in + at + lanes));
+    max2 = hn::Max(max2, hn::LoadU(d, in + at + 2 * lanes));
+    max3 = hn::Max(max3, hn::LoadU(d, in + at + 3 * lanes));
+  }
+  for (; at < body; at += lanes) max = hn::Max(max, hn::LoadU(d, in + at));
+  max = hn::MaxOfLanes(d, hn::Max(hn::Max(max, max1), hn::Max(max2, max3)));
 
   HWY_ALIGN float buffer[kSoftmaxBuffer];
   float* const exps = n <= kSoftmaxBuffer ? buffer : out;
@@ -45,23 +53,27 @@ void SoftmaxRowTarget(const float* in, float* out, size_t n) {
     auto s0 = hn::Zero(d);
     auto s1 = hn::Zero(d);
     size_t i = begin;
-    for (; i + 2 * lanes <= end; i += 2 * lanes) {
-      const auto e0 = Exp(d, hn::Sub(hn::LoadU(d, in + i), max));
-      const auto e1 = Exp(d, hn::Sub(hn::LoadU(d, in + i + lanes), max));
+    for (; i + 4 * lanes <= end; i += 4 * lanes) {
+      const auto e0 = ExpNeg(d, hn::Sub(hn::LoadU(d, in + i), max));
+      const auto e1 = ExpNeg(d, hn::Sub(hn::LoadU(d, in + i + lanes), max));
+      const auto e2 = ExpNeg(d, hn::Sub(hn::LoadU(d, in + i + 2 * lanes), max));
+      const auto e3 = ExpNeg(d, hn::Sub(hn::LoadU(d, in + i + 3 * lanes), max));
       hn::StoreU(e0, d, exps + i);
       hn::StoreU(e1, d, exps + i + lanes);
-      s0 = hn::Add(s0, e0);
-      s1 = hn::Add(s1, e1);
+      hn::StoreU(e2, d, exps + i + 2 * lanes);
+      hn::StoreU(e3, d, exps + i + 3 * lanes);
+      s0 = hn::Add(s0, hn::Add(e0, e2));
+      s1 = hn::Add(s1, hn::Add(e1, e3));
     }
     for (; i < end; i += lanes) {
-      const auto e = Exp(d, hn::Sub(hn::LoadU(d, in + i), max));
+      const auto e = ExpNeg(d, hn::Sub(hn::LoadU(d, in + i), max));
       hn::StoreU(e, d, exps + i);
       s0 = hn::Add(s0, e);
     }
     sum += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, hn::Add(s0, s1))));
   }
   if (body < n) {
-    tail = Exp(d, hn::Sub(tail, max));
+    tail = ExpNeg(d, hn::Sub(tail, max));
     sum += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, tail)));
   }
 
@@ -84,13 +96,13 @@ HWY_NOINLINE void ExpRow(const float* in, const float* max, float* out, float* s
   const size_t lanes = hn::Lanes(d);
   size_t c = 0;
   for (; c + lanes <= n; c += lanes) {
-    const auto e = Exp(d, hn::Sub(hn::LoadU(d, in + c), hn::LoadU(d, max + c)));
+    const auto e = ExpNeg(d, hn::Sub(hn::LoadU(d, in + c), hn::LoadU(d, max + c)));
     hn::StoreU(e, d, out + c);
     hn::StoreU(hn::Add(hn::LoadU(d, sum + c), e), d, sum + c);
   }
   if (c == n) return;
   const auto x = hn::Sub(LoadTail(d, in + c, n - c), LoadTail(d, max + c, n - c));
-  const auto e = Exp(d, x);
+  const auto e = ExpNeg(d, x);
   StoreTail(e, d, out + c, n - c);
   StoreTail(hn::Add(LoadTail(d, sum + c, n - c), e), d, sum + c, n - c);
 }
