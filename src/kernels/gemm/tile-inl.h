@@ -60,8 +60,10 @@ inline int TileHeight(int64_t rows) {
   return rows > 1 ? kTileHalfRows : 1;
 }
 
-// Sums shorter than this are over before the lines of C are there.
+// Sums shorter than this are over before the lines of C are there: they fetch those of the tile below.
+// Even shorter ones have no time for that.
 constexpr int64_t kMinFetchK = 128;
+constexpr int64_t kMinFetchDownK = 32;
 
 HWY_INLINE void FetchToL2(const float* p) { __builtin_prefetch(p, 0, 2); }
 
@@ -119,10 +121,11 @@ HWY_ATTR void Tile(const TileArgs& t) {
 #undef PX_BEGIN
   }
 
-  if (t.k * t.taps >= kMinFetchK) {
+  if (t.k * t.taps >= kMinFetchDownK) {
+    const int64_t down = t.k * t.taps >= kMinFetchK ? 0 : kRows * t.ldc;
 #define PX_FETCH(r)                                           \
-  if (kRows > r && r < t.rows) {                              \
-    const float* c = t.c + r * t.ldc;                         \
+  if constexpr (kRows > r) {                                  \
+    const float* c = t.c + r * t.ldc + down;                  \
     hwy::Prefetch(c);                                         \
     if constexpr (kVectors > 1) hwy::Prefetch(c + lanes);     \
     if constexpr (kVectors > 2) hwy::Prefetch(c + 2 * lanes); \
