@@ -216,6 +216,45 @@ void CheckConv(const ConvShape& s, const Operands& o, const std::vector<Sum>& wa
       });
 }
 
+// The same with the input's channels cut into parts, each in the midst of a picture's pixels between
+// channels that nobody may read.
+void CheckSources(const ConvShape& joined, const Operands& o, const std::vector<Sum>& want,
+                  const ConvOptions& options, int variant) {
+  const int64_t parts = std::min<int64_t>(1 + variant % 4, joined.in_channels);
+  ConvShape s = joined;
+  s.source_count = static_cast<int>(parts);
+  for (int64_t i = 0, begin = 0; i < parts; ++i) {
+    // Of unequal sizes, with eights in common where there are enough.
+    const int64_t left = s.in_channels - begin, equal = left / (parts - i);
+    const int64_t channels = i + 1 == parts ? left : equal > 16 ? equal / 8 * 8 : equal;
+    s.sources[i] = {channels, i % 3, channels + i % 3 + (variant + i) % 2};
+    begin += channels;
+  }
+  if (!SupportsSources(s)) return;
+  SCOPED_TRACE(std::to_string(parts) + " sources");
+  const int64_t pixels = s.batch * s.InSize();
+  std::vector<GuardedBytes> pictures;
+  std::vector<const float*> inputs;
+  int64_t begin = 0;
+  for (int i = 0; i < s.source_count; ++i) {
+    const ConvSource& from = s.sources[i];
+    pictures.emplace_back(static_cast<size_t>(pixels * from.pixel) * 4, 4);  // full of NaN
+    for (int64_t p = 0; p < pixels; ++p) {
+      std::copy_n(o.input.data() + p * s.in_channels + begin, from.channels,
+                  pictures.back().floats() + p * from.pixel + from.first);
+    }
+    begin += from.channels;
+  }
+  for (GuardedBytes& p : pictures) inputs.push_back(p.floats());
+  Compare(
+      s, o, want, [&](const ConvShape& shape) { return PlanConv(shape, options); }, PackConvWeights,
+      ConvWorkspaceBytes,
+      [&](const ConvPlan& plan, const void* packed, float* out, void* workspace, Team& team) {
+        Conv(plan, inputs.data(), packed, o.with_bias ? o.bias.data() : nullptr, o.epilogue, out,
+             workspace, team);
+      });
+}
+
 using Matrix = std::vector<std::vector<double>>;
 Matrix Absolute(Matrix m) {
   for (auto& row : m) {
@@ -331,6 +370,7 @@ void Check(ConvShape s, int variant, ConvAlgorithm algorithm) {
   if (o.epilogue.residual != nullptr) o.epilogue.residual = o.residual.data();
   want = ChannelsLast(want, s.out_channels, s.OutSize());
   CheckConv(s, o, want, {.precise = true});
+  CheckSources(s, o, want, {.precise = true}, variant);
   if (s.in_channels <= 8) {
     ConvShape planar = s;
     planar.layout = ConvLayout::kFirstToLast;
@@ -342,6 +382,7 @@ void Check(ConvShape s, int variant, ConvAlgorithm algorithm) {
   if (chosen != ConvAlgorithm::kWinograd4 && chosen != ConvAlgorithm::kWinograd2) return;
   BoundByWinograd(s, o, chosen == ConvAlgorithm::kWinograd4 ? 4 : 2, want);
   CheckConv(s, o, want, {});
+  CheckSources(s, o, want, {.algorithm = chosen}, variant);
 }
 
 TEST(Conv, Pointwise) {
@@ -390,6 +431,38 @@ TEST(Conv, ImplicitGemm2d) {
       }
     }
   }
+}
+
+// Channels last, enough of them that the taps along a row are read as one: pads of each kind, rows
+// around the width at which windows at the edges are too many for that, several images in a block.
+TEST(Conv, RowsOfTapsAsOne) {
+  int variant = 0;
+  for (const int64_t kernel : {2, 3, 5}) {
+    for (const int64_t stride : {1, 2, 3}) {
+      for (const int64_t width : {4, 8, 9, 13, 16, 41}) {
+        for (const int64_t pad : {0, 1, 3}) {
+          const Axis rows{.in = 6, .kernel = 3, .stride = 2, .pad_begin = pad, .pad_end = 1};
+          const Axis columns{.in = width,
+                             .kernel = kernel,
+                             .stride = stride,
+                             .pad_begin = pad,
+                             .pad_end = variant % 4};
+          if (width + pad + variant % 4 < kernel) continue;
+          Check(Shape(2, 1, 8 + variant % 3 * 6, 9, {rows, columns}), variant,
+                ConvAlgorithm::kImplicitGemm);
+          ++variant;
+        }
+      }
+    }
+  }
+  const Axis three{.in = 20, .kernel = 3, .pad_begin = 1, .pad_end = 1};
+  const Axis five{.in = 40, .kernel = 5, .stride = 2, .pad_begin = 2, .pad_end = 2};
+  Check(Shape(2, 1, 40, 17, {five}), 1, ConvAlgorithm::kImplicitGemm);
+  Check(Shape(1, 1, 12, 70, {{.in = 3, .kernel = 2}, three, five}), 2,
+        ConvAlgorithm::kImplicitGemm);
+  // A sequence stored as a picture of one column; weights that no L2 holds, and that several panels are.
+  Check(Shape(2, 1, 72, 150, {five, {.in = 1, .kernel = 1}}), 3, ConvAlgorithm::kImplicitGemm);
+  Check(Shape(1, 1, 130, 300, {five, three}), 0, ConvAlgorithm::kImplicitGemm);
 }
 
 TEST(Conv, ImplicitGemmBlocks) {
