@@ -654,6 +654,16 @@ TEST(ConvTranspose, RanksGroupsBlocks) {
   const Axis up{.in = 20, .kernel = 2, .stride = 2};
   CheckTranspose(TransposeShape(2, 1, 24, 1, {up, up}), 1);
   CheckTranspose(TransposeShape(2, 2, 40, 70, {up, up}), 2);
+  // As many taps as the stride: outputs that only one of them reaches, or none at the end.
+  for (const int64_t n : {2, 3, 4, 5}) {
+    const Axis whole{.in = 37, .kernel = n, .stride = n};
+    const Axis more{.in = 16, .kernel = n, .stride = n, .output_padding = n - 1};
+    const Axis cropped{.in = 19, .kernel = n, .stride = n, .pad_begin = 1, .pad_end = 1};
+    CheckTranspose(TransposeShape(2, 1, 5, 3, {up, whole}), static_cast<int>(n));
+    CheckTranspose(TransposeShape(1, 1, 3, 2, {whole, more}), static_cast<int>(n) + 3);
+    CheckTranspose(TransposeShape(1, 2, 4, 6, {more, cropped}), 1);
+    CheckTranspose(TransposeShape(1, 1, 4, 2, {whole}), 0);
+  }
   const Axis large{.in = 90, .kernel = 4, .stride = 2, .pad_begin = 1, .pad_end = 1};
   CheckTranspose(TransposeShape(1, 1, 3, 5, {large, large}), 7);  // blocks of rows
   CheckTranspose(TransposeShape(1, 3, 6, 9, {{.in = 33, .kernel = 5, .stride = 3, .dilation = 2}}),

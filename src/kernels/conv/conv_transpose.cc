@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/checked.h"
+#include "kernels/conv/add_interleaved.h"
 #include "kernels/conv/generic_conv.h"
 #include "kernels/gemm/panel.h"
 
@@ -96,11 +97,17 @@ void Multiply(const ConvShape& s, const float* packed, int64_t rows, const float
 
 // Adds the products of one output channel, [taps, input positions of rows `in`], to its rows `out`
 // of the output plane.
+//
+// Where the taps along a row are as many as its stride, and none falls outside, they are added together.
 void AddTaps(const ConvShape& s, const float* products, Range in, Range out, float* plane) {
   const int last = s.rank - 1;
   const int64_t positions = in.size() * InnerIn(s);
-  const int64_t taps = s.KernelSize();
-  for (int64_t t = 0; t < taps; ++t, products += positions) {
+  const int64_t taps = s.KernelSize(), row_taps = s.kernel[last];
+  const bool together = last > 0 && row_taps >= kMinInterleaved && row_taps <= kMaxInterleaved &&
+                        s.strides[last] == row_taps && s.dilations[last] == 1 &&
+                        s.pads_begin[last] == 0 && s.out[last] >= s.in[last] * row_taps;
+  const int64_t at_once = together ? row_taps : 1;
+  for (int64_t t = 0; t < taps; t += at_once, products += at_once * positions) {
     int64_t tap[kMaxSpatial], at[kMaxSpatial];
     Range range[kMaxSpatial];
     internal::Unravel(t, s.kernel, s.rank, tap);
@@ -119,7 +126,9 @@ void AddTaps(const ConvShape& s, const float* products, Range in, Range out, flo
       const float* x = products + from;
       float* y = plane + to;
       const int64_t n = range[last].size(), stride = s.strides[last];
-      if (stride == 1) {
+      if (together) {
+        AddInterleaved(x, positions, row_taps, n, y);
+      } else if (stride == 1) {
         for (int64_t i = 0; i < n; ++i) y[i] += x[i];
       } else {
         for (int64_t i = 0; i < n; ++i) y[i * stride] += x[i];
@@ -145,11 +154,17 @@ ConvTransposePlan PlanConvTranspose(const ConvShape& shape) {
   const auto bytes = [&](int64_t rows, int64_t channels) {
     return channels * taps * MaxInputRows(s, rows) * InnerIn(s) * 4;
   };
-  // Whole planes if they fit, else blocks of rows down to eight strides (so that what two blocks
-  // both multiply stays small), fewer channels after that.
+  // Whole planes if they fit. Where no two input rows reach the same output row, else blocks of rows: every
+  // block of channels reads the input.
   int64_t rows = s.out[0], channels = std::min(out_group, kMaxChannels);
+  const int64_t reach = (s.kernel[0] - 1) * s.dilations[0] + 1, stride = s.strides[0];
+  while (reach <= stride && rows > stride && bytes(rows, channels) > kColumnBytes) {
+    rows = RoundUp(CeilDiv(rows, 2), stride);
+  }
+  // Else fewer channels, blocks of rows down to eight strides (so that what two blocks both multiply
+  // stays small), even fewer channels after that.
   while (channels > 4 && bytes(rows, channels) > kColumnBytes) channels = CeilDiv(channels, 2);
-  const int64_t min_rows = 8 * std::max(s.strides[0], (s.kernel[0] - 1) * s.dilations[0] + 1);
+  const int64_t min_rows = 8 * std::max(stride, reach);
   while (rows > min_rows && bytes(rows, channels) > kColumnBytes) rows = CeilDiv(rows, 2);
   while (channels > 1 && bytes(rows, channels) > kColumnBytes) channels = CeilDiv(channels, 2);
   plan.rows_per_task = rows;
