@@ -43,7 +43,8 @@ Result<Sources> ReadSources(const NodeContext& c) {
   if (const std::vector<int64_t>* first = c.Ints("source_first")) s.first = *first;
   if (const std::vector<int64_t>* channels = c.Ints("source_channels")) s.channels = *channels;
   const size_t inputs = 1 + static_cast<size_t>(std::max(0, c.num_inputs() - kFirstFurther));
-  if (s.first.size() != s.channels.size()) return Invalid("source_first and source_channels differ");
+  if (s.first.size() != s.channels.size())
+    return Invalid("source_first and source_channels differ");
   if (s.channels.empty() && inputs == 1) return s;
   if (s.channels.size() != inputs || inputs > kMaxSources) {
     return Invalid("has {} sources for {} inputs", s.channels.size(), inputs);
@@ -101,17 +102,18 @@ Result<std::unique_ptr<Kernel>> Bind(BindContext& c) {
                    c.output(0).ToString());
   }
   const kernels::ConvPlan plan = kernels::PlanConv(shape, {.precise = c.precise()});
-  return BindPackedWeights(
-      c, plan, shape.groups, kernels::ConvWorkspaceBytes(plan, c.team_size()),
-      kernels::PackConvWeights,
-      [epilogue](const kernels::ConvPlan& p, const KernelArgs& a, const void* packed,
-                 void* workspace) {
-        kernels::Epilogue e = epilogue;
-        e.residual = a.in<float>(3);
-        const float* inputs[kernels::kMaxConvSources] = {a.in<float>(0)};
-        for (int i = 1; i < p.shape.source_count; ++i) inputs[i] = a.in<float>(kFirstFurther + i - 1);
-        kernels::Conv(p, inputs, packed, a.in<float>(2), e, a.out<float>(0), workspace, a.team());
-      });
+  return BindPackedWeights(c, plan, shape.groups, kernels::ConvWorkspaceBytes(plan, c.team_size()),
+                           kernels::PackConvWeights,
+                           [epilogue](const kernels::ConvPlan& p, const KernelArgs& a,
+                                      const void* packed, void* workspace) {
+                             kernels::Epilogue e = epilogue;
+                             e.residual = a.in<float>(3);
+                             const float* inputs[kernels::kMaxConvSources] = {a.in<float>(0)};
+                             for (int i = 1; i < p.shape.source_count; ++i)
+                               inputs[i] = a.in<float>(kFirstFurther + i - 1);
+                             kernels::Conv(p, inputs, packed, a.in<float>(2), e, a.out<float>(0),
+                                           workspace, a.team());
+                           });
 }
 
 }  // namespace

@@ -112,7 +112,8 @@ class ConvFuser {
       const NodeId conv = Before(n.inputs[k], i);
       const std::optional<float> by = r_.Scalar(n.inputs[1 - k]);
       // The number's shape must not widen the result.
-      if (conv == kNoNode || !by || !Activated(conv) || r_.ShapeOf(n.outputs[0]) != r_.ShapeOf(n.inputs[k]) ||
+      if (conv == kNoNode || !by || !Activated(conv) ||
+          r_.ShapeOf(n.outputs[0]) != r_.ShapeOf(n.inputs[k]) ||
           r_.node(conv).attributes.Int("residual_last", 0) != 0) {
         continue;
       }

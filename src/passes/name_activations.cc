@@ -213,7 +213,8 @@ class Namer {
   };
   // Multiplies `power` by `v`, which `reader` reads: a number, x, or products and powers of these made
   // for it alone, whose nodes it adds. False where it is something else.
-  bool Multiply(ValueId v, NodeId reader, ValueId x, Power* power, std::vector<NodeId>* nodes) const {
+  bool Multiply(ValueId v, NodeId reader, ValueId x, Power* power,
+                std::vector<NodeId>* nodes) const {
     constexpr int kMaxExponent = 8;
     if (power->exponent > kMaxExponent) return false;
     if (v == x) {

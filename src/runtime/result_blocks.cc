@@ -19,11 +19,11 @@ Result<Tensor> ResultBlocks::Make(DType dtype, const Shape& shape) {
     return MakeError(ErrorCode::kOutOfMemory, "cannot allocate {} bytes for a tensor {}{}", bytes,
                      Name(dtype), shape.ToString());
   }
-  return Tensor::Wrap(dtype, shape, data,
-                      std::shared_ptr<const void>(
-                          data, [self = shared_from_this(), bytes](const void* p) {
-                            self->Return(const_cast<void*>(p), bytes);
-                          }));
+  return Tensor::Wrap(
+      dtype, shape, data,
+      std::shared_ptr<const void>(data, [self = shared_from_this(), bytes](const void* p) {
+        self->Return(const_cast<void*>(p), bytes);
+      }));
 }
 
 void* ResultBlocks::Take(size_t bytes) {

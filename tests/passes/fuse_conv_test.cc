@@ -123,7 +123,8 @@ TEST(NameActivations, SpelledOut) {
       {"a = Mul(cube, x) b = Mul(x, a) c = Mul(x, b) s = Add(x, c) t = Mul(tan, s) h = Tanh(t)"
        " g = Add(one, h) m = Mul(half, g) y = Mul(x, m)",
        "Gelu"},
-      {"p = Pow(x, three) c = Mul(cube, p) s = Add(x, c) t = Mul(s, tan) h = Tanh(t) g = Add(h, one)"
+      {"p = Pow(x, three) c = Mul(cube, p) s = Add(x, c) t = Mul(s, tan) h = Tanh(t) g = Add(h, "
+       "one)"
        " m = Mul(x, half) y = Mul(m, g)",
        "Gelu"},
       {"q = Pow(x, two) a = Mul(q, cube) c = Mul(a, x) s = Add(c, x) t = Mul(s, tan) h = Tanh(t)"
@@ -164,8 +165,8 @@ TEST(FuseConv, ScalesAfterAnActivation) {
     return Lowered(FromText(text));
   };
   // ((r 2 - 0.5) 2) + z
-  const Graph all = fused(
-      "r = HardSwish(c) m = Mul(two, r) a = Add(m, half) n = Mul(a, two) y = Add(n, z)");
+  const Graph all =
+      fused("r = HardSwish(c) m = Mul(two, r) a = Add(m, half) n = Mul(a, two) y = Add(n, z)");
   EXPECT_EQ(OpCounts(all).count("Mul") + OpCounts(all).count("Add"), 0u);
   const Node* conv = FindNode(all, "FusedConv");
   ASSERT_NE(conv, nullptr);

@@ -43,9 +43,9 @@ TEST(JoinSources, KeepsTheRestOfTheNode) {
   EXPECT_EQ(Count(g, "Concat"), 0);
   EXPECT_EQ(Count(g, "Add"), 0);
   ExpectSameResults(text, 17, 1e-4);
-  const std::string strided = TwoPictures(
-      "c = Concat<axis = 1>(b, a) y = Conv<pads = [1,1,1,1], strides = [2,2]>(c, t)",
-      "float[1,8,3,3] y");
+  const std::string strided =
+      TwoPictures("c = Concat<axis = 1>(b, a) y = Conv<pads = [1,1,1,1], strides = [2,2]>(c, t)",
+                  "float[1,8,3,3] y");
   EXPECT_EQ(Count(Lowered(FromText(strided)), "Concat"), 0);
   ExpectSameResults(strided, 17, 1e-4);
 }
@@ -68,8 +68,9 @@ TEST(JoinSources, Split) {
   EXPECT_EQ(Count(g, "Split") + Count(g, "Concat"), 0);
   EXPECT_EQ(WithSources(g), 2);
   ExpectSameResults(plain, 18, 1e-4);
-  const std::string sum = head + "k = Conv<pads = [1,1,1,1]>(l, v) m = Relu(k) n = Add(m, l)"
-                                 " c = Concat<axis = 1>(h, l, n) y = Conv(c, w) }";
+  const std::string sum = head +
+                          "k = Conv<pads = [1,1,1,1]>(l, v) m = Relu(k) n = Add(m, l)"
+                          " c = Concat<axis = 1>(h, l, n) y = Conv(c, w) }";
   const Graph with_sum = Lowered(FromText(sum, 18));
   EXPECT_EQ(Count(with_sum, "Concat"), 0);
   const Node* split = FindNode(with_sum, "Split");
@@ -80,17 +81,17 @@ TEST(JoinSources, Split) {
 }
 
 TEST(JoinSources, LeavesWhatOthersRead) {
-  const std::string two = TwoPictures(
-      "c = Concat<axis = 1>(a, b) y = Conv(c, w) z = Conv<pads = [1,1,1,1]>(c, t)",
-      "float[1,8,6,6] y, float[1,8,6,6] z");
+  const std::string two =
+      TwoPictures("c = Concat<axis = 1>(a, b) y = Conv(c, w) z = Conv<pads = [1,1,1,1]>(c, t)",
+                  "float[1,8,6,6] y, float[1,8,6,6] z");
   EXPECT_EQ(Count(Lowered(FromText(two)), "Concat"), 1);
   ExpectSameResults(two, 17, 1e-4);
   const std::string shown = TwoPictures("c = Concat<axis = 1>(a, b) y = Conv(c, w)",
                                         "float[1,8,6,6] y, float[1,32,6,6] c");
   EXPECT_EQ(Count(Lowered(FromText(shown)), "Concat"), 1);
   ExpectSameResults(shown, 17, 1e-4);
-  const std::string rows =
-      TwoPictures("c = Concat<axis = 2>(a, b) y = Conv<pads = [1,1,1,1]>(c, s)", "float[1,8,12,6] y");
+  const std::string rows = TwoPictures(
+      "c = Concat<axis = 2>(a, b) y = Conv<pads = [1,1,1,1]>(c, s)", "float[1,8,12,6] y");
   EXPECT_EQ(Count(Lowered(FromText(rows)), "Concat"), 1);
   ExpectSameResults(rows, 17, 1e-4);
 }
@@ -118,7 +119,8 @@ TEST(JoinSources, LeavesWhatDoesNotPay) {
 // YOLOv8n: thirteen of its nineteen Concats join channels for a convolution, the others join what the
 // heads give. Four of its eight Splits feed a sum as well.
 TEST(JoinSources, RealGraph) {
-  const Model model = MustImport(ImportModelFile(std::string(PARALLAX_MODELS "/yolov8n.graph.onnx")));
+  const Model model =
+      MustImport(ImportModelFile(std::string(PARALLAX_MODELS "/yolov8n.graph.onnx")));
   const Graph g = Lowered(model, {1, 3, 640, 640});
   EXPECT_EQ(Count(g, "Concat"), 6);
   EXPECT_EQ(Count(g, "Split"), 4);

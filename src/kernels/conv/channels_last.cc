@@ -48,7 +48,8 @@ int64_t LeftEdges(const ConvAxis& w) {
   return w.pad <= 0 ? 0 : std::min(CeilDiv(w.pad, w.stride), w.out);
 }
 int64_t Edges(const ConvAxis& w) {
-  const int64_t room = w.in + w.pad - w.kernel;  // of the last window inside; columns are not dilated
+  const int64_t room =
+      w.in + w.pad - w.kernel;  // of the last window inside; columns are not dilated
   const int64_t inside = room < 0 ? 0 : room / w.stride + 1;
   return LeftEdges(w) + std::max<int64_t>(0, w.out - inside);
 }
@@ -60,8 +61,8 @@ bool FewEdges(const ConvAxis& w) {
 struct Geometry {
   ConvAxes axes;
   int64_t in_group, out_group, taps, depth;  // in_group: of one tap
-  int64_t positions;  // of all images
-  bool planar;        // the input has channels first
+  int64_t positions;                         // of all images
+  bool planar;                               // the input has channels first
   bool joined, gathers;
   int64_t rows_at_once = kRowsAtOnce;
   int64_t row_taps = 1;  // kernel columns that are one tap
@@ -157,8 +158,8 @@ void PlanChannelsLast(ConvPlan& plan) {
                       static_cast<double>(g.depth);
   const auto want = std::clamp<int64_t>(static_cast<int64_t>(macs / kMinTaskMacs), 1, kMaxTasks);
   // Every task reads the weights of its columns: more of them rather than fewer rows than go at once.
-  const int64_t row_blocks = std::clamp<int64_t>(CeilDiv(want, s.groups), 1,
-                                                 std::max<int64_t>(1, CeilDiv(g.positions, g.rows_at_once)));
+  const int64_t row_blocks = std::clamp<int64_t>(
+      CeilDiv(want, s.groups), 1, std::max<int64_t>(1, CeilDiv(g.positions, g.rows_at_once)));
   plan.rows_per_task = RoundUp(CeilDiv(g.positions, row_blocks), tile.rows);
   const int64_t row_tasks = CeilDiv(g.positions, plan.rows_per_task);
   const int64_t column_tasks = std::clamp<int64_t>(
@@ -323,8 +324,8 @@ void PointToRows(const ConvShape& s, const Geometry& g, const float* input, floa
           const int64_t lo = std::clamp<int64_t>(-first, 0, w.kernel);
           const int64_t hi = std::clamp<int64_t>(w.in - first, lo, w.kernel);
           std::fill_n(copy, lo * channels, 0.0f);
-          if (hi > lo) std::copy_n(row + (first + lo) * channels, (hi - lo) * channels,
-                                   copy + lo * channels);
+          if (hi > lo)
+            std::copy_n(row + (first + lo) * channels, (hi - lo) * channels, copy + lo * channels);
           std::fill_n(copy + hi * channels, (w.kernel - hi) * channels, 0.0f);
           to[i] = copy;
           copy += g.in_group;
@@ -386,7 +387,8 @@ void RunChannelsLast(const ConvPlan& plan, const ConvArgs& args, Team& team) {
     const int64_t end = std::min((row_task + 1) * plan.rows_per_task, g.positions);
     const int64_t begin = row_task * plan.rows_per_task;
     // Blocks of equal size: each reads all the weights.
-    const int64_t step = RoundUp(CeilDiv(end - begin, CeilDiv(end - begin, g.rows_at_once)), tile_rows);
+    const int64_t step =
+        RoundUp(CeilDiv(end - begin, CeilDiv(end - begin, g.rows_at_once)), tile_rows);
     for (block.begin = begin; block.begin < end; block.begin += step) {
       block.rows = std::min(step, end - block.begin);
       if (g.gathers) {

@@ -116,8 +116,8 @@ HWY_INLINE void AddRow(const L& lane, const float* x, int64_t step, const Place&
 
 // The same for stride 2 and one row of outputs.
 template <int kCount, Reach kReach, class L>
-HWY_INLINE void AddRowBy2(const L& lane, const float* x, int64_t step, const Place& p, V w0,
-                          V w1, V w2, V& s0, V& s1, V& s2, V& s3, V& s4, V& s5, V& s6, V& s7) {
+HWY_INLINE void AddRowBy2(const L& lane, const float* x, int64_t step, const Place& p, V w0, V w1,
+                          V w2, V& s0, V& s1, V& s2, V& s3, V& s4, V& s5, V& s6, V& s7) {
   x = Opaque(x);
   // Input 2 i is the last tap of output i - 1 and the first of i, the one after it the middle one.
 #define PX_INPUTS(i, before, s)                                 \
@@ -153,15 +153,15 @@ HWY_INLINE void AddRowOf5(const L& lane, const float* x, int64_t step, const Pla
                           V& s7) {
   x = Opaque(x);
   // Input i is tap 4 of output a = i - 4, tap 3 of b = i - 3... and tap 0 of e = i.
-#define PX_INPUT(i, a, b, c, d, e)                                        \
-  if (Reads<kReach>(p, i, i == 0, i == 11)) {                             \
-    const V v = lane.Load(x);                                             \
-    if constexpr (i >= 4) s##a = hn::MulAdd(w4, v, s##a);                 \
-    if constexpr (i >= 3 && i < 11) s##b = hn::MulAdd(w3, v, s##b);       \
-    if constexpr (i >= 2 && i < 10) s##c = hn::MulAdd(w2, v, s##c);       \
-    if constexpr (i >= 1 && i < 9) s##d = hn::MulAdd(w1, v, s##d);        \
-    if constexpr (i < 8) s##e = hn::MulAdd(w0, v, s##e);                  \
-  }                                                                       \
+#define PX_INPUT(i, a, b, c, d, e)                                  \
+  if (Reads<kReach>(p, i, i == 0, i == 11)) {                       \
+    const V v = lane.Load(x);                                       \
+    if constexpr (i >= 4) s##a = hn::MulAdd(w4, v, s##a);           \
+    if constexpr (i >= 3 && i < 11) s##b = hn::MulAdd(w3, v, s##b); \
+    if constexpr (i >= 2 && i < 10) s##c = hn::MulAdd(w2, v, s##c); \
+    if constexpr (i >= 1 && i < 9) s##d = hn::MulAdd(w1, v, s##d);  \
+    if constexpr (i < 8) s##e = hn::MulAdd(w0, v, s##e);            \
+  }                                                                 \
   x += step;
   PX_INPUT(0, 0, 0, 0, 0, 0)
   PX_INPUT(1, 0, 0, 0, 0, 1)
@@ -180,8 +180,8 @@ HWY_INLINE void AddRowOf5(const L& lane, const float* x, int64_t step, const Pla
 
 // Where the input of output (oh, ow) at tap (kh, kw) is.
 template <class L>
-HWY_INLINE const float* InputAt(const DepthwiseLastArgs& a, const L& lane, int64_t oh,
-                                int64_t ow, int64_t kh, int64_t kw) {
+HWY_INLINE const float* InputAt(const DepthwiseLastArgs& a, const L& lane, int64_t oh, int64_t ow,
+                                int64_t kh, int64_t kw) {
   const ConvAxis &h = a.axes->rows, &w = a.axes->columns;
   const int64_t ih = oh * h.stride + kh * h.dilation - h.pad;
   const int64_t iw = ow * w.stride + kw * w.dilation - w.pad;
@@ -193,8 +193,8 @@ HWY_INLINE const float* InputAt(const DepthwiseLastArgs& a, const L& lane, int64
 // Stores kCount outputs of a row from `at` on. Where nothing but a clamp is left to do, no branches
 // stand between the stores.
 template <int kCount, Reach kReach, class L>
-HWY_INLINE void StoreRow(const DepthwiseLastArgs& a, const L& lane, const Place& p, int64_t at, V s0,
-                         V s1, V s2, V s3, V s4, V s5, V s6, V s7) {
+HWY_INLINE void StoreRow(const DepthwiseLastArgs& a, const L& lane, const Place& p, int64_t at,
+                         V s0, V s1, V s2, V s3, V s4, V s5, V s6, V s7) {
   const D d;
   const V lo = hn::Set(d, a.lo), hi = hn::Set(d, a.hi);
   if (L::whole && a.residual == nullptr) {

@@ -112,9 +112,10 @@ HWY_INLINE void RowOfAny(const DepthwiseLastArgs& a, Place p) {
     }
   };
   edges(0, begin);
-#define PX_BLOCK(COUNT)                                                                           \
-  ForEachLane(p.c_begin, p.c_end,                                                                 \
-              [&](const auto& lane) HWY_ATTR { Columns<0, 0, COUNT, Reach::kInside>(a, lane, p); }); \
+#define PX_BLOCK(COUNT)                                            \
+  ForEachLane(p.c_begin, p.c_end, [&](const auto& lane) HWY_ATTR { \
+    Columns<0, 0, COUNT, Reach::kInside>(a, lane, p);              \
+  });                                                              \
   p.ow += COUNT;
   p.ow = begin;
   while (p.ow + 8 <= end) {

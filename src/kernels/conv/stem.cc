@@ -15,8 +15,8 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/conv/stem.cc"
-#include <hwy/foreach_target.h>
 #include <hwy/cache_control.h>
+#include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
 #include "kernels/conv/finish-inl.h"
@@ -41,7 +41,7 @@ struct StemRow {
   int64_t channels = 0;            // of them that exist
   const float* bias = nullptr;
   const float* residual = nullptr;  // at y's place
-  float lo = 0, hi = 0;  // infinite where nothing is clamped
+  float lo = 0, hi = 0;             // infinite where nothing is clamped
   float* y = nullptr;
   int64_t step = 0;      // floats from output to output
   bool fetches = false;  // the first panel of a row: what the next row reads
@@ -73,8 +73,8 @@ constexpr int kPositions[] = {0, 12, 6, 4};
 HWY_INLINE void StoreVector(const StemRow& r, V y, V lo, V hi, int64_t at, int64_t c) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  FinishLanes(d, y, r.residual != nullptr ? r.residual + at + c : nullptr, /*clamp=*/true,
-              lo, hi, r.y + at + c, c + lanes <= r.channels, static_cast<size_t>(r.channels - c));
+  FinishLanes(d, y, r.residual != nullptr ? r.residual + at + c : nullptr, /*clamp=*/true, lo, hi,
+              r.y + at + c, c + lanes <= r.channels, static_cast<size_t>(r.channels - c));
 }
 
 // The outputs from `column` on. `x` is the first one's first element, `offsets` lead to those of each
@@ -86,8 +86,7 @@ HWY_INLINE void StemTile(const StemRow& r, int64_t column, const float* HWY_REST
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t stride = kStride > 0 ? kStride : r.columns.stride;
-#define PX_SETUP(p) \
-  V s##p##_0 = bias0, s##p##_1 = bias1, s##p##_2 = bias2;
+#define PX_SETUP(p) V s##p##_0 = bias0, s##p##_1 = bias1, s##p##_2 = bias2;
   PX_FOR_POSITIONS(PX_SETUP)
 #undef PX_SETUP
   const float* HWY_RESTRICT w = r.weights;
@@ -110,25 +109,25 @@ HWY_INLINE void StemTile(const StemRow& r, int64_t column, const float* HWY_REST
   // No branches between the stores where nothing but a clamp can be left to do.
   if (r.residual == nullptr && r.channels == r.width && column + kRows <= r.columns.out) {
     float* y = r.y + column * r.step;
-#define PX_STORE(p)                                                                           \
-  if constexpr (kRows > p) {                                                                  \
-    hn::StoreU(Clamp(d, s##p##_0, lo, hi), d, y);                                             \
-    if constexpr (kVectors > 1) hn::StoreU(Clamp(d, s##p##_1, lo, hi), d, y + lanes);         \
-    if constexpr (kVectors > 2) hn::StoreU(Clamp(d, s##p##_2, lo, hi), d, y + 2 * lanes);     \
-    y += r.step;                                                                              \
+#define PX_STORE(p)                                                                       \
+  if constexpr (kRows > p) {                                                              \
+    hn::StoreU(Clamp(d, s##p##_0, lo, hi), d, y);                                         \
+    if constexpr (kVectors > 1) hn::StoreU(Clamp(d, s##p##_1, lo, hi), d, y + lanes);     \
+    if constexpr (kVectors > 2) hn::StoreU(Clamp(d, s##p##_2, lo, hi), d, y + 2 * lanes); \
+    y += r.step;                                                                          \
   }
     PX_FOR_POSITIONS(PX_STORE)
 #undef PX_STORE
     return;
   }
-#define PX_STORE(p)                                                                 \
-  if constexpr (kRows > p) {                                                        \
-    if (column + p < r.columns.out) {                                               \
-      const int64_t at = (column + p) * r.step;                                     \
-      StoreVector(r, s##p##_0, lo, hi, at, 0);                                      \
-      if constexpr (kVectors > 1) StoreVector(r, s##p##_1, lo, hi, at, lanes);      \
-      if constexpr (kVectors > 2) StoreVector(r, s##p##_2, lo, hi, at, 2 * lanes);  \
-    }                                                                               \
+#define PX_STORE(p)                                                                \
+  if constexpr (kRows > p) {                                                       \
+    if (column + p < r.columns.out) {                                              \
+      const int64_t at = (column + p) * r.step;                                    \
+      StoreVector(r, s##p##_0, lo, hi, at, 0);                                     \
+      if constexpr (kVectors > 1) StoreVector(r, s##p##_1, lo, hi, at, lanes);     \
+      if constexpr (kVectors > 2) StoreVector(r, s##p##_2, lo, hi, at, 2 * lanes); \
+    }                                                                              \
   }
   PX_FOR_POSITIONS(PX_STORE)
 #undef PX_STORE
@@ -192,8 +191,8 @@ void StemRowBy(const StemRow& args) {
     const int64_t left = column * w.stride - w.pad;
     const int64_t right = left + (kRows - 1) * w.stride + (w.kernel - 1) * w.dilation;
     if (rows_inside && left >= 0 && right < w.in) {
-      StemTile<kVectors, kStride>(r, column, r.image + top * w.in + left, r.offsets, bias0,
-                                  bias1, bias2);
+      StemTile<kVectors, kStride>(r, column, r.image + top * w.in + left, r.offsets, bias0, bias1,
+                                  bias2);
     } else {
       CopyWindow(r, column);
       StemTile<kVectors, kStride>(r, column, r.window, r.window_offsets, bias0, bias1, bias2);

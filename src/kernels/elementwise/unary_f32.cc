@@ -120,9 +120,8 @@ HWY_NOINLINE bool Cheap(UnaryOp op, const float* in, float* out, size_t n, float
       });
       return true;
     case UnaryOp::kAffine:
-      Map(in, out, n, [a, b](auto d, auto x) HWY_ATTR {
-        return hn::MulAdd(x, hn::Set(d, a), hn::Set(d, b));
-      });
+      Map(in, out, n,
+          [a, b](auto d, auto x) HWY_ATTR { return hn::MulAdd(x, hn::Set(d, a), hn::Set(d, b)); });
       return true;
     case UnaryOp::kHardSigmoid:
       Map(in, out, n, [a, b](auto d, auto x) HWY_ATTR {

@@ -68,10 +68,10 @@ HWY_ATTR void RowTile(const TileArgs& t, int64_t panel_step) {
   }
 
   const V lo = hn::Set(d, t.lo), hi = hn::Set(d, t.hi);
-#define PX_FINISH(p, v)                                                                    \
-  if constexpr (kTileVectors > v) {                                                        \
-    const V x = scales ? hn::MulAdd(alpha, s##p##v, addend(PX_AT(p, v))) : s##p##v;        \
-    hn::StoreU(t.clamp ? Clamp(d, x, lo, hi) : x, d, t.c + PX_AT(p, v));                   \
+#define PX_FINISH(p, v)                                                             \
+  if constexpr (kTileVectors > v) {                                                 \
+    const V x = scales ? hn::MulAdd(alpha, s##p##v, addend(PX_AT(p, v))) : s##p##v; \
+    hn::StoreU(t.clamp ? Clamp(d, x, lo, hi) : x, d, t.c + PX_AT(p, v));            \
   }
 #define PX_PANEL(p) PX_FINISH(p, 0) PX_FINISH(p, 1) PX_FINISH(p, 2)
   PX_FOR_PANELS(PX_PANEL)

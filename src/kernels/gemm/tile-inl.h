@@ -93,29 +93,29 @@ HWY_ATTR void Tile(const TileArgs& t) {
   // may be C itself. With an alpha of 1 the sums begin with it, and at the end there is nothing to do
   // but a clamp: a tenth of a tile of small k.
   const bool scales = t.alpha != 1.0f;
-#define PX_BEGIN(r)                                                             \
+#define PX_BEGIN(r)                                                                 \
   V c##r##0 = scales ? hn::Zero(d) : bias0, c##r##1 = scales ? hn::Zero(d) : bias1, \
     c##r##2 = scales ? hn::Zero(d) : bias2;
   PX_FOR_ROWS(PX_BEGIN)
 #undef PX_BEGIN
-#define PX_ADDEND(r, v)                                                              \
-  [&]() HWY_ATTR {                                                                   \
-    if (t.accumulate) return hn::LoadU(d, t.c + r * t.ldc + v * lanes);               \
-    V add = bias##v;                                                                 \
-    if (t.row_bias != nullptr) {                                                     \
-      add = hn::Add(hn::Set(d, t.beta * t.row_bias[r * t.row_bias_step]), add);      \
-    }                                                                                \
-    if (t.residual == nullptr) return add;                                           \
-    return hn::MulAdd(beta, hn::LoadU(d, t.residual + r * t.ldc + v * lanes), add);  \
+#define PX_ADDEND(r, v)                                                             \
+  [&]() HWY_ATTR {                                                                  \
+    if (t.accumulate) return hn::LoadU(d, t.c + r * t.ldc + v * lanes);             \
+    V add = bias##v;                                                                \
+    if (t.row_bias != nullptr) {                                                    \
+      add = hn::Add(hn::Set(d, t.beta * t.row_bias[r * t.row_bias_step]), add);     \
+    }                                                                               \
+    if (t.residual == nullptr) return add;                                          \
+    return hn::MulAdd(beta, hn::LoadU(d, t.residual + r * t.ldc + v * lanes), add); \
   }()
   if (!scales && (t.accumulate || t.residual != nullptr || t.row_bias != nullptr)) {
-#define PX_BEGIN(r)                                             \
-  if constexpr (kRows > r) {                                    \
-    if (r < t.rows) {                                           \
-      c##r##0 = PX_ADDEND(r, 0);                                \
-      if constexpr (kVectors > 1) c##r##1 = PX_ADDEND(r, 1);    \
-      if constexpr (kVectors > 2) c##r##2 = PX_ADDEND(r, 2);    \
-    }                                                           \
+#define PX_BEGIN(r)                                          \
+  if constexpr (kRows > r) {                                 \
+    if (r < t.rows) {                                        \
+      c##r##0 = PX_ADDEND(r, 0);                             \
+      if constexpr (kVectors > 1) c##r##1 = PX_ADDEND(r, 1); \
+      if constexpr (kVectors > 2) c##r##2 = PX_ADDEND(r, 2); \
+    }                                                        \
   }
     PX_FOR_ROWS(PX_BEGIN)
 #undef PX_BEGIN
@@ -157,19 +157,19 @@ HWY_ATTR void Tile(const TileArgs& t) {
     if constexpr (kVectors > 1) c##r##1 = hn::MulAdd(a, b1, c##r##1); \
     if constexpr (kVectors > 2) c##r##2 = hn::MulAdd(a, b2, c##r##2); \
   }
-#define PX_STEP                                                   \
-  {                                                               \
-    const V b0 = hn::LoadU(d, b);                                 \
-    const V b1 = kVectors > 1 ? hn::LoadU(d, b + lanes) : b0;     \
-    const V b2 = kVectors > 2 ? hn::LoadU(d, b + 2 * lanes) : b0; \
-    PX_FOR_ROWS(PX_MULTIPLY)                                      \
-    at += a_k;                                                    \
-    if constexpr (kRows <= kTileFewRows) {                          \
-      hwy::Prefetch(b + ahead);                                       \
-      if constexpr (kVectors > 1) hwy::Prefetch(b + ahead + lanes);   \
+#define PX_STEP                                                         \
+  {                                                                     \
+    const V b0 = hn::LoadU(d, b);                                       \
+    const V b1 = kVectors > 1 ? hn::LoadU(d, b + lanes) : b0;           \
+    const V b2 = kVectors > 2 ? hn::LoadU(d, b + 2 * lanes) : b0;       \
+    PX_FOR_ROWS(PX_MULTIPLY)                                            \
+    at += a_k;                                                          \
+    if constexpr (kRows <= kTileFewRows) {                              \
+      hwy::Prefetch(b + ahead);                                         \
+      if constexpr (kVectors > 1) hwy::Prefetch(b + ahead + lanes);     \
       if constexpr (kVectors > 2) hwy::Prefetch(b + ahead + 2 * lanes); \
-    }                                                             \
-    b += b_k;                                                     \
+    }                                                                   \
+    b += b_k;                                                           \
   }
     static_assert(kFetchSteps == 2);
     int64_t k = t.k;
@@ -186,9 +186,9 @@ HWY_ATTR void Tile(const TileArgs& t) {
   }
 
   const V lo = hn::Set(d, t.lo), hi = hn::Set(d, t.hi);
-#define PX_FINISH_SCALE(r, v)                                       \
-  if constexpr (kVectors > v) {                                     \
-    const V x = hn::MulAdd(alpha, c##r##v, PX_ADDEND(r, v));        \
+#define PX_FINISH_SCALE(r, v)                                        \
+  if constexpr (kVectors > v) {                                      \
+    const V x = hn::MulAdd(alpha, c##r##v, PX_ADDEND(r, v));         \
     hn::StoreU(t.clamp ? Clamp(d, x, lo, hi) : x, d, c + v * lanes); \
   }
 #define PX_FINISH_PLAIN(r, v) \
