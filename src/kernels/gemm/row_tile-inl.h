@@ -32,7 +32,8 @@ HWY_ATTR void RowTile(const TileArgs& t, int64_t panel_step) {
   const size_t lanes = hn::Lanes(d);
   const V alpha = hn::Set(d, t.alpha), beta = hn::Set(d, t.beta);
   const V row = hn::Set(d, t.row_bias != nullptr ? t.beta * t.row_bias[0] : 0.0f);
-  const bool scales = t.alpha != 1.0f;
+  const bool adds =
+      t.alpha != 1.0f || t.accumulate || t.residual != nullptr || t.row_bias != nullptr;
   // As in tile-inl.h, `at` floats from the first column.
   const auto addend = [&](size_t at) HWY_ATTR {
     if (t.accumulate) return hn::LoadU(d, t.c + at);
@@ -45,7 +46,7 @@ HWY_ATTR void RowTile(const TileArgs& t, int64_t panel_step) {
   };
 #define PX_FOR_PANELS(X) X(0) X(1) X(2) X(3)
 #define PX_AT(p, v) ((p * kTileVectors + v) * lanes)
-#define PX_BEGIN(p, v) kTileVectors > v && !scales ? addend(PX_AT(p, v)) : hn::Zero(d)
+#define PX_BEGIN(p, v) kTileVectors > v && !adds ? addend(PX_AT(p, v)) : hn::Zero(d)
 #define PX_SETUP(p)                                      \
   const float* HWY_RESTRICT b##p = t.b + p * panel_step; \
   V s##p##0 = PX_BEGIN(p, 0), s##p##1 = PX_BEGIN(p, 1), s##p##2 = PX_BEGIN(p, 2);
@@ -68,10 +69,10 @@ HWY_ATTR void RowTile(const TileArgs& t, int64_t panel_step) {
   }
 
   const V lo = hn::Set(d, t.lo), hi = hn::Set(d, t.hi);
-#define PX_FINISH(p, v)                                                             \
-  if constexpr (kTileVectors > v) {                                                 \
-    const V x = scales ? hn::MulAdd(alpha, s##p##v, addend(PX_AT(p, v))) : s##p##v; \
-    hn::StoreU(t.clamp ? Clamp(d, x, lo, hi) : x, d, t.c + PX_AT(p, v));            \
+#define PX_FINISH(p, v)                                                           \
+  if constexpr (kTileVectors > v) {                                               \
+    const V x = adds ? hn::MulAdd(alpha, s##p##v, addend(PX_AT(p, v))) : s##p##v; \
+    hn::StoreU(t.clamp ? Clamp(d, x, lo, hi) : x, d, t.c + PX_AT(p, v));          \
   }
 #define PX_PANEL(p) PX_FINISH(p, 0) PX_FINISH(p, 1) PX_FINISH(p, 2)
   PX_FOR_PANELS(PX_PANEL)

@@ -90,12 +90,14 @@ HWY_ATTR void Tile(const TileArgs& t) {
     if constexpr (kVectors > 2) bias2 = hn::Mul(beta, hn::LoadU(d, t.column_bias + 2 * lanes));
   }
   // What is added to alpha * sum: beta * (bias + residual), or c for the later blocks of k. The residual
-  // may be C itself. With an alpha of 1 the sums begin with it, and at the end there is nothing to do
-  // but a clamp: a tenth of a tile of small k.
-  const bool scales = t.alpha != 1.0f;
-#define PX_BEGIN(r)                                                                 \
-  V c##r##0 = scales ? hn::Zero(d) : bias0, c##r##1 = scales ? hn::Zero(d) : bias1, \
-    c##r##2 = scales ? hn::Zero(d) : bias2;
+  // may be C itself. Where it is a column's bias alone the sums begin with it, and at the end there is
+  // nothing to do but a clamp: a tenth of a tile of small k. A residual or c may be much larger than the
+  // products, each of which would be rounded as coarsely: it is added once, to their sum.
+  const bool adds =
+      t.alpha != 1.0f || t.accumulate || t.residual != nullptr || t.row_bias != nullptr;
+#define PX_BEGIN(r)                                                             \
+  V c##r##0 = adds ? hn::Zero(d) : bias0, c##r##1 = adds ? hn::Zero(d) : bias1, \
+    c##r##2 = adds ? hn::Zero(d) : bias2;
   PX_FOR_ROWS(PX_BEGIN)
 #undef PX_BEGIN
 #define PX_ADDEND(r, v)                                                             \
@@ -108,19 +110,6 @@ HWY_ATTR void Tile(const TileArgs& t) {
     if (t.residual == nullptr) return add;                                          \
     return hn::MulAdd(beta, hn::LoadU(d, t.residual + r * t.ldc + v * lanes), add); \
   }()
-  if (!scales && (t.accumulate || t.residual != nullptr || t.row_bias != nullptr)) {
-#define PX_BEGIN(r)                                          \
-  if constexpr (kRows > r) {                                 \
-    if (r < t.rows) {                                        \
-      c##r##0 = PX_ADDEND(r, 0);                             \
-      if constexpr (kVectors > 1) c##r##1 = PX_ADDEND(r, 1); \
-      if constexpr (kVectors > 2) c##r##2 = PX_ADDEND(r, 2); \
-    }                                                        \
-  }
-    PX_FOR_ROWS(PX_BEGIN)
-#undef PX_BEGIN
-  }
-
   if (t.k * t.taps >= kMinFetchDownK) {
     const int64_t down = t.k * t.taps >= kMinFetchK ? 0 : kRows * t.ldc;
 #define PX_FETCH(r)                                           \
@@ -186,7 +175,7 @@ HWY_ATTR void Tile(const TileArgs& t) {
   }
 
   const V lo = hn::Set(d, t.lo), hi = hn::Set(d, t.hi);
-#define PX_FINISH_SCALE(r, v)                                        \
+#define PX_FINISH_ADD(r, v)                                          \
   if constexpr (kVectors > v) {                                      \
     const V x = hn::MulAdd(alpha, c##r##v, PX_ADDEND(r, v));         \
     hn::StoreU(t.clamp ? Clamp(d, x, lo, hi) : x, d, c + v * lanes); \
@@ -202,11 +191,11 @@ HWY_ATTR void Tile(const TileArgs& t) {
       FINISH(r, 0) FINISH(r, 1) FINISH(r, 2) \
     }                                        \
   }
-#define PX_STORE_SCALE(r) PX_STORE_WITH(r, PX_FINISH_SCALE)
+#define PX_STORE_ADD(r) PX_STORE_WITH(r, PX_FINISH_ADD)
 #define PX_STORE_PLAIN(r) PX_STORE_WITH(r, PX_FINISH_PLAIN)
 #define PX_STORE_CLAMP(r) PX_STORE_WITH(r, PX_FINISH_CLAMP)
-  if (scales) {
-    PX_FOR_ROWS(PX_STORE_SCALE)
+  if (adds) {
+    PX_FOR_ROWS(PX_STORE_ADD)
   } else if (t.clamp) {
     PX_FOR_ROWS(PX_STORE_CLAMP)
   } else {
@@ -214,11 +203,11 @@ HWY_ATTR void Tile(const TileArgs& t) {
   }
 #undef PX_STORE_CLAMP
 #undef PX_STORE_PLAIN
-#undef PX_STORE_SCALE
+#undef PX_STORE_ADD
 #undef PX_STORE_WITH
 #undef PX_FINISH_CLAMP
 #undef PX_FINISH_PLAIN
-#undef PX_FINISH_SCALE
+#undef PX_FINISH_ADD
 #undef PX_ADDEND
 }
 #undef PX_FOR_ROWS
