@@ -100,10 +100,12 @@ void PanelImpl(const PanelArgs& p) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()));
   const int64_t vectors = CeilDiv(p.columns, lanes);
   const ColumnRun all = {.column = 0, .c_offset = 0, .length = p.columns};
-  const bool direct = p.runs == nullptr && vectors * lanes == p.columns;
+  const bool whole = vectors * lanes == p.columns;
+  const bool direct = p.runs == nullptr && (whole || (kTilesMask && !TileAdds(p.tile)));
   const ColumnRun* runs = p.runs != nullptr ? p.runs : &all;
   const int64_t run_count = p.runs != nullptr ? p.run_count : 1;
   TileArgs t = p.tile;
+  if (direct && !whole) t.last_columns = p.columns - (vectors - 1) * lanes;
   for (int64_t m = 0; m < p.rows; m += kTileRows) {
     t.rows = HWY_MIN(static_cast<int64_t>(kTileRows), p.rows - m);
     if (p.a_panel_k > 0) {

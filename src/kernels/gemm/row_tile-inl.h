@@ -32,8 +32,7 @@ HWY_ATTR void RowTile(const TileArgs& t, int64_t panel_step) {
   const size_t lanes = hn::Lanes(d);
   const V alpha = hn::Set(d, t.alpha), beta = hn::Set(d, t.beta);
   const V row = hn::Set(d, t.row_bias != nullptr ? t.beta * t.row_bias[0] : 0.0f);
-  const bool adds =
-      t.alpha != 1.0f || t.accumulate || t.residual != nullptr || t.row_bias != nullptr;
+  const bool adds = TileAdds(t);
   // As in tile-inl.h, `at` floats from the first column.
   const auto addend = [&](size_t at) HWY_ATTR {
     if (t.accumulate) return hn::LoadU(d, t.c + at);

@@ -67,6 +67,14 @@ constexpr int64_t kMinFetchDownK = 32;
 
 HWY_INLINE void FetchToL2(const float* p) { __builtin_prefetch(p, 0, 2); }
 
+// Whether something is added to the sum of a tile at its end.
+inline bool TileAdds(const TileArgs& t) {
+  return t.alpha != 1.0f || t.accumulate || t.residual != nullptr || t.row_bias != nullptr;
+}
+
+// Whether a part of a vector is stored as quickly as all of it: elsewhere that goes through scratch.
+constexpr bool kTilesMask = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3;
+
 // Rows 0..7: those past kRows compile to nothing.
 #define PX_FOR_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 
@@ -83,18 +91,23 @@ HWY_ATTR void Tile(const TileArgs& t) {
 #undef PX_POINTER
 
   const V alpha = hn::Set(d, t.alpha), beta = hn::Set(d, t.beta);
+  const auto last = hn::FirstN(d, static_cast<size_t>(t.last_columns));
   V bias0 = hn::Zero(d), bias1 = hn::Zero(d), bias2 = hn::Zero(d);
   if (t.column_bias != nullptr) {
-    bias0 = hn::Mul(beta, hn::LoadU(d, t.column_bias));
-    if constexpr (kVectors > 1) bias1 = hn::Mul(beta, hn::LoadU(d, t.column_bias + lanes));
-    if constexpr (kVectors > 2) bias2 = hn::Mul(beta, hn::LoadU(d, t.column_bias + 2 * lanes));
+    const auto bias_at = [&](int v) HWY_ATTR {
+      const float* from = t.column_bias + static_cast<size_t>(v) * lanes;
+      const bool part = kTilesMask && v == kVectors - 1 && t.last_columns > 0;
+      return hn::Mul(beta, part ? hn::MaskedLoad(last, d, from) : hn::LoadU(d, from));
+    };
+    bias0 = bias_at(0);
+    if constexpr (kVectors > 1) bias1 = bias_at(1);
+    if constexpr (kVectors > 2) bias2 = bias_at(2);
   }
   // What is added to alpha * sum: beta * (bias + residual), or c for the later blocks of k. The residual
   // may be C itself. Where it is a column's bias alone the sums begin with it, and at the end there is
   // nothing to do but a clamp: a tenth of a tile of small k. A residual or c may be much larger than the
   // products, each of which would be rounded as coarsely: it is added once, to their sum.
-  const bool adds =
-      t.alpha != 1.0f || t.accumulate || t.residual != nullptr || t.row_bias != nullptr;
+  const bool adds = TileAdds(t);
 #define PX_BEGIN(r)                                                             \
   V c##r##0 = adds ? hn::Zero(d) : bias0, c##r##1 = adds ? hn::Zero(d) : bias1, \
     c##r##2 = adds ? hn::Zero(d) : bias2;
@@ -184,6 +197,15 @@ HWY_ATTR void Tile(const TileArgs& t) {
   if constexpr (kVectors > v) hn::StoreU(c##r##v, d, c + v * lanes);
 #define PX_FINISH_CLAMP(r, v) \
   if constexpr (kVectors > v) hn::StoreU(Clamp(d, c##r##v, lo, hi), d, c + v * lanes);
+#define PX_FINISH_PART(r, v)                                   \
+  if constexpr (kVectors > v) {                                \
+    const V x = t.clamp ? Clamp(d, c##r##v, lo, hi) : c##r##v; \
+    if constexpr (v == kVectors - 1) {                         \
+      hn::BlendedStore(x, last, d, c + v * lanes);             \
+    } else {                                                   \
+      hn::StoreU(x, d, c + v * lanes);                         \
+    }                                                          \
+  }
 #define PX_STORE_WITH(r, FINISH)             \
   if constexpr (kRows > r) {                 \
     if (r < t.rows) {                        \
@@ -192,10 +214,13 @@ HWY_ATTR void Tile(const TileArgs& t) {
     }                                        \
   }
 #define PX_STORE_ADD(r) PX_STORE_WITH(r, PX_FINISH_ADD)
+#define PX_STORE_PART(r) PX_STORE_WITH(r, PX_FINISH_PART)
 #define PX_STORE_PLAIN(r) PX_STORE_WITH(r, PX_FINISH_PLAIN)
 #define PX_STORE_CLAMP(r) PX_STORE_WITH(r, PX_FINISH_CLAMP)
   if (adds) {
     PX_FOR_ROWS(PX_STORE_ADD)
+  } else if (kTilesMask && t.last_columns > 0) {
+    PX_FOR_ROWS(PX_STORE_PART)
   } else if (t.clamp) {
     PX_FOR_ROWS(PX_STORE_CLAMP)
   } else {
@@ -203,10 +228,12 @@ HWY_ATTR void Tile(const TileArgs& t) {
   }
 #undef PX_STORE_CLAMP
 #undef PX_STORE_PLAIN
+#undef PX_STORE_PART
 #undef PX_STORE_ADD
 #undef PX_STORE_WITH
 #undef PX_FINISH_CLAMP
 #undef PX_FINISH_PLAIN
+#undef PX_FINISH_PART
 #undef PX_FINISH_ADD
 #undef PX_ADDEND
 }

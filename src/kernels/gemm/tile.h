@@ -3,8 +3,8 @@
 // Role:       between panel.cc (the loops over a block) and tile-inl.h (the inner kernel).
 // Ownership:  borrows every pointer.
 // Threads:    a value type.
-// Invariants: the vectors at `b`, `c`, `residual` and `column_bias` are whole: the caller copies
-//             the last partial columns of a matrix to and from scratch.
+// Invariants: the vectors at `b`, `c`, `residual` and `column_bias` are whole, but for last_columns: the
+//             caller copies the last partial columns of a matrix to and from scratch.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +37,9 @@ struct TileArgs {
   float* c = nullptr;
   int64_t ldc = 0;
   int64_t rows = 0;  // to store, at most the kernel's height
+  // Not 0: columns of the last vector that exist, where kTilesMask; REQUIRES: nothing but a column bias is
+  // added.
+  int64_t last_columns = 0;
 
   // c = clamp(alpha * sum + beta * (bias + residual)); accumulate: clamp(alpha * sum + c).
   float alpha = 1.0f, beta = 1.0f;
