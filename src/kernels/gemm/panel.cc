@@ -40,6 +40,8 @@ HWY_INLINE void CallHeight(const TileArgs& t) {
   switch (TileHeight(t.rows)) {
     case kTileRows:
       return Tile<kTileRows, kVectors>(t);
+    case kTileRows - 1:
+      return Tile<kTileRows - 1, kVectors>(t);
     case kTileMostRows:
       return Tile<kTileMostRows, kVectors>(t);
     case kTileHalfRows:
@@ -96,6 +98,14 @@ HWY_NOINLINE void ScratchTile(TileArgs t, const ColumnRun* runs, int64_t run_cou
   }
 }
 
+// A last tile of a row or two takes much longer than its part, since it has too few sums to hide the latency
+// of one: how many tiles are to be a row lower than they could, so that none is left.
+HWY_INLINE int64_t LowerTiles(int64_t rows) {
+  const int64_t whole = rows / kTileRows, left = rows % kTileRows;
+  const bool few = left > 0 && left < kTileHalfRows;
+  return few && whole >= kTileRows - 1 - left ? kTileRows - left : 0;
+}
+
 void PanelImpl(const PanelArgs& p) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()));
   const int64_t vectors = CeilDiv(p.columns, lanes);
@@ -106,8 +116,13 @@ void PanelImpl(const PanelArgs& p) {
   const int64_t run_count = p.runs != nullptr ? p.run_count : 1;
   TileArgs t = p.tile;
   if (direct && !whole) t.last_columns = p.columns - (vectors - 1) * lanes;
-  for (int64_t m = 0; m < p.rows; m += kTileRows) {
+  int64_t lower = p.a_panel_k > 0 ? 0 : LowerTiles(p.rows);
+  for (int64_t m = 0; m < p.rows; m += t.rows) {
     t.rows = HWY_MIN(static_cast<int64_t>(kTileRows), p.rows - m);
+    if (lower > 0) {
+      --lower;
+      t.rows = kTileRows - 1;
+    }
     if (p.a_panel_k > 0) {
       t.a_row = 1;
       t.a_k = TileHeight(t.rows);

@@ -55,7 +55,7 @@ constexpr int kTileFewRows = 4;
 
 // Rows of the kernel that computes `rows` of them.
 inline int TileHeight(int64_t rows) {
-  if (rows > kTileMostRows) return kTileRows;
+  if (rows > kTileMostRows) return rows < kTileRows ? kTileRows - 1 : kTileRows;
   if (rows > kTileHalfRows) return kTileMostRows;
   return rows > 1 ? kTileHalfRows : 1;
 }
