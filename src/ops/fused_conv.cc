@@ -46,6 +46,10 @@ Result<Sources> ReadSources(const NodeContext& c) {
   if (s.first.size() != s.channels.size())
     return Invalid("source_first and source_channels differ");
   if (s.channels.empty() && inputs == 1) return s;
+  // Here and not only where a kernel is sought: a pass may have set channels_last by then.
+  if (LayoutOf(c) != kernels::ConvLayout::kChannelsLast) {
+    return Invalid("sources are of channels last");
+  }
   if (s.channels.size() != inputs || inputs > kMaxSources) {
     return Invalid("has {} sources for {} inputs", s.channels.size(), inputs);
   }
@@ -79,8 +83,8 @@ Result<void> SetSources(const BindContext& c, const Sources& sources, kernels::C
     Shape as_first = x;
     if (x.rank() == c.input(0).rank()) as_first[x.rank() - 1] = c.input(0)[x.rank() - 1];
     if (!(as_first == c.input(0)) || sources.channels[i] > pixel - sources.first[i]) {
-      return Invalid("source {} is channels {} to {} of {}", i, sources.first[i],
-                     sources.first[i] + sources.channels[i], x.ToString());
+      return Invalid("source {} is {} channels from {} on of {}", i, sources.channels[i],
+                     sources.first[i], x.ToString());
     }
     shape->sources[i] = {sources.channels[i], sources.first[i], pixel};
   }
