@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "tests/kernels/conv_testing.h"
+#include "tests/kernels/winograd_bound.h"
 
 namespace parallax::kernels {
 namespace {
@@ -55,105 +56,6 @@ void CheckSources(const ConvShape& joined, const Operands& o, const std::vector<
         Conv(plan, inputs.data(), packed, o.with_bias ? o.bias.data() : nullptr, o.epilogue, out,
              workspace, team);
       });
-}
-
-using Matrix = std::vector<std::vector<double>>;
-Matrix Absolute(Matrix m) {
-  for (auto& row : m) {
-    for (double& v : row) v = std::abs(v);
-  }
-  return m;
-}
-// a b a^T
-Matrix Sandwich(const Matrix& a, const Matrix& b) {
-  Matrix half(a.size(), std::vector<double>(b[0].size())), out(a.size(), half[0]);
-  for (auto& row : out) row.assign(a.size(), 0);
-  for (size_t i = 0; i < a.size(); ++i) {
-    for (size_t j = 0; j < b[0].size(); ++j) {
-      for (size_t k = 0; k < b.size(); ++k) half[i][j] += a[i][k] * b[k][j];
-    }
-  }
-  for (size_t i = 0; i < a.size(); ++i) {
-    for (size_t j = 0; j < a.size(); ++j) {
-      for (size_t k = 0; k < b[0].size(); ++k) out[i][j] += half[i][k] * a[j][k];
-    }
-  }
-  return out;
-}
-
-// Every operation of y = A^T [sum (G g G^T) * (B^T d B)] A rounds what the absolute values of its
-// operands bound: an output's error is at most gamma(n) |A^T| [sum |G| |g| |G^T| * |B^T| |d| |B|] |A|,
-// where n counts the operations one after another: the depth's additions and at most 6 for each of
-// the six one-dimensional transforms. (N. Higham, Accuracy and Stability of Numerical Algorithms,
-// sections 3.1 and 3.5.) The output of a tile is bounded by all inputs of the tile, not of its window.
-void BoundByWinograd(const ConvShape& s, const Operands& o, int64_t m, std::vector<Sum>& want) {
-  Matrix at, g, bt;
-  if (m == 4) {
-    at = {{1, 1, 1, 1, 1, 0}, {0, 1, -1, 2, -2, 0}, {0, 1, 1, 4, 4, 0}, {0, 1, -1, 8, -8, 1}};
-    g = {{1. / 4, 0, 0},
-         {-1. / 6, -1. / 6, -1. / 6},
-         {-1. / 6, 1. / 6, -1. / 6},
-         {1. / 24, 1. / 12, 1. / 6},
-         {1. / 24, -1. / 12, 1. / 6},
-         {0, 0, 1}};
-    bt = {{4, 0, -5, 0, 1, 0},  {0, -4, -4, 1, 1, 0}, {0, 4, -4, -1, 1, 0},
-          {0, -2, -1, 2, 1, 0}, {0, 2, -1, -2, 1, 0}, {0, 4, 0, -5, 0, 1}};
-  } else {
-    at = {{1, 1, 1, 0}, {0, 1, -1, -1}};
-    g = {{1, 0, 0}, {.5, .5, .5}, {.5, -.5, .5}, {0, 0, 1}};
-    bt = {{1, 0, -1, 0}, {0, 1, 1, 0}, {0, -1, 1, 0}, {0, 1, 0, -1}};
-  }
-  at = Absolute(at);
-  g = Absolute(g);
-  bt = Absolute(bt);
-  const auto side = static_cast<size_t>(m + 2);
-  const auto tile_of = [&](int64_t n, int64_t row, int64_t column, int64_t ic) {
-    Matrix d(side, std::vector<double>(side));
-    for (size_t i = 0; i < side; ++i) {
-      for (size_t j = 0; j < side; ++j) {
-        const int64_t h = row + static_cast<int64_t>(i) - s.pads_begin[0];
-        const int64_t w = column + static_cast<int64_t>(j) - s.pads_begin[1];
-        if (h < 0 || h >= s.in[0] || w < 0 || w >= s.in[1]) continue;
-        d[i][j] =
-            o.input[static_cast<size_t>(((n * s.in[0] + h) * s.in[1] + w) * s.in_channels + ic)];
-      }
-    }
-    return Sandwich(bt, Absolute(d));
-  };
-  for (int64_t n = 0; n < s.batch; ++n) {
-    for (int64_t row = 0; row < s.out[0]; row += m) {
-      for (int64_t column = 0; column < s.out[1]; column += m) {
-        std::vector<Matrix> inputs;
-        for (int64_t ic = 0; ic < s.in_channels; ++ic)
-          inputs.push_back(tile_of(n, row, column, ic));
-        for (int64_t oc = 0; oc < s.out_channels; ++oc) {
-          Matrix sum(side, std::vector<double>(side));
-          for (int64_t ic = 0; ic < s.in_channels; ++ic) {
-            Matrix taps(3, std::vector<double>(3));
-            for (int64_t t = 0; t < 9; ++t) {
-              taps[static_cast<size_t>(t / 3)][static_cast<size_t>(t % 3)] =
-                  o.weights[static_cast<size_t>((oc * s.in_channels + ic) * 9 + t)];
-            }
-            const Matrix u = Sandwich(g, Absolute(taps));
-            for (size_t i = 0; i < side; ++i) {
-              for (size_t j = 0; j < side; ++j) {
-                sum[i][j] += u[i][j] * inputs[static_cast<size_t>(ic)][i][j];
-              }
-            }
-          }
-          const Matrix y = Sandwich(at, sum);
-          for (int64_t i = 0; i < std::min(m, s.out[0] - row); ++i) {
-            for (int64_t j = 0; j < std::min(m, s.out[1] - column); ++j) {
-              Sum& to = want[static_cast<size_t>(
-                  ((n * s.out[0] + row + i) * s.out[1] + column + j) * s.out_channels + oc)];
-              to.norm += y[static_cast<size_t>(i)][static_cast<size_t>(j)];
-              to.terms = s.in_channels + 36;
-            }
-          }
-        }
-      }
-    }
-  }
 }
 
 // Both layouts, and Winograd against what its definition bounds.
@@ -265,6 +167,82 @@ TEST(Conv, RowsOfTapsAsOne) {
   // A sequence stored as a picture of one column; weights that no L2 holds, and that several panels are.
   Check(Shape(2, 1, 72, 150, {five, {.in = 1, .kernel = 1}}), 3, ConvAlgorithm::kImplicitGemm);
   Check(Shape(1, 1, 130, 300, {five, three}), 0, ConvAlgorithm::kImplicitGemm);
+}
+
+// Kernels of one row or one column, images of one row of outputs, of which a block holds several, and
+// pads that crop.
+TEST(Conv, RowsOfTapsOfFlatKernels) {
+  int variant = 0;
+  const Axis one{.in = 5, .kernel = 1}, three{.in = 5, .kernel = 3, .pad_begin = 2, .pad_end = 1};
+  for (const int64_t width : {7, 8, 9, 16, 33}) {
+    for (const int64_t begin : {-2, -1, 0, 1, 2}) {
+      for (const int64_t end : {-1, 0, 2}) {
+        const Axis columns{.in = width, .kernel = 3, .pad_begin = begin, .pad_end = end};
+        const Axis single{.in = width, .kernel = 1, .pad_begin = begin, .pad_end = end};
+        Check(Shape(3, 1, 9, 5, {one, columns}), variant++, ConvAlgorithm::kImplicitGemm);
+        if (begin == 0 && end == 0) continue;
+        Check(Shape(2, 1, 9, 5, {three, single}), variant++, ConvAlgorithm::kImplicitGemm);
+      }
+    }
+  }
+  for (const int64_t stride : {1, 2, 3}) {
+    const Axis five{.in = 26, .kernel = 5, .stride = stride, .pad_begin = 3, .pad_end = 1};
+    const Axis row{.in = 1, .kernel = 5, .stride = stride, .pad_begin = 2, .pad_end = 2};
+    Check(Shape(2, 1, 8, 6, {five, five}), variant++, ConvAlgorithm::kImplicitGemm);
+    Check(Shape(9, 1, 8, 6, {row, five}), variant++, ConvAlgorithm::kImplicitGemm);
+    Check(Shape(9, 1, 12, 6, {five}), variant++, ConvAlgorithm::kImplicitGemm);
+    Check(Shape(2, 1, 8, 6, {row, row, five}), variant++, ConvAlgorithm::kImplicitGemm);
+  }
+  // Rows of the kernel that lie in the padding throughout.
+  const Axis far{.in = 2, .kernel = 3, .pad_begin = 5, .pad_end = 6};
+  Check(Shape(2, 1, 8, 6, {far, {.in = 30, .kernel = 3, .pad_begin = 1, .pad_end = 1}}), 0,
+        ConvAlgorithm::kImplicitGemm);
+}
+
+// Planes to channels last: rows narrower than a register tile and up to a few of them, every stride
+// with code of its own and one without, panels of one to three vectors of which the last is partial.
+TEST(Conv, Stem) {
+  constexpr int64_t kOut[] = {1, 5, 16, 17, 32, 48, 96};
+  int variant = 0;
+  for (int64_t width = 1; width <= 40; ++width) {
+    for (const int64_t stride : {1, 2, 3, 4}) {
+      const int64_t kernel = 1 + (variant + width) % 7, dilation = 1 + variant % 3;
+      const int64_t begin = variant % 6 - 2, end = (variant / 6 + stride) % 5 - 1;
+      Axis columns{.in = 1,
+                   .kernel = kernel,
+                   .stride = stride,
+                   .dilation = dilation,
+                   .pad_begin = begin,
+                   .pad_end = end};
+      columns.in = (width - 1) * stride + (kernel - 1) * dilation + 1 - begin - end;
+      if (columns.in < 1) {  // the pads alone are wider
+        columns.pad_end = begin < 0 ? -begin : 0;
+        columns.in = (width - 1) * stride + (kernel - 1) * dilation + 1 - begin - columns.pad_end;
+      }
+      columns.in =
+          std::max<int64_t>(columns.in, 1) + variant % 2 * (stride - 1);  // not all is read
+      const Axis rows{.in = 12,
+                      .kernel = 1 + variant % 7,
+                      .stride = 1 + variant / 7 % 4,
+                      .dilation = 1 + variant / 5 % 3,
+                      .pad_begin = variant / 3 % 5 - 1,
+                      .pad_end = 12 - variant / 4 % 5};
+      ConvShape s = Shape(1 + variant % 2, 1, 1 + variant % 4, kOut[variant % 7], {rows, columns});
+      s.layout = ConvLayout::kFirstToLast;
+      SCOPED_TRACE(Describe(s));
+      ASSERT_EQ(PlanConv(s).algorithm, ConvAlgorithm::kStem);
+      // Residuals, clamps and biases change at another pace than the shape does.
+      const int operands = variant + variant / 8;
+      Operands o = MakeOperands(s, s.out_channels * s.in_channels * s.KernelSize(), operands);
+      const std::vector<Sum> want =
+          ChannelsLast(ConvReference(s, o, false), s.out_channels, s.OutSize());
+      o.residual = ChannelsLast(o.residual, s.out_channels, s.OutSize());
+      if (o.epilogue.residual != nullptr) o.epilogue.residual = o.residual.data();
+      CheckConv(s, o, want, {});
+      if (HasFatalFailure()) return;
+      ++variant;
+    }
+  }
 }
 
 TEST(Conv, ImplicitGemmBlocks) {

@@ -124,6 +124,13 @@ TEST(JoinSources, RealGraph) {
   const Graph g = Lowered(model, {1, 3, 640, 640});
   EXPECT_EQ(Count(g, "Concat"), 6);
   EXPECT_EQ(Count(g, "Split"), 4);
+  for (const Node& concat : g.nodes) {
+    if (concat.op != "Concat") continue;
+    for (const Node& n : g.nodes) {
+      if (n.op != "FusedConv" && n.op != "FusedConvChain") continue;
+      EXPECT_EQ(std::count(n.inputs.begin(), n.inputs.end(), concat.outputs[0]), 0) << n.name;
+    }
+  }
 }
 
 }  // namespace
