@@ -11,6 +11,12 @@ void FinishBlock(const Epilogue& epilogue, float* block, const float* residual, 
     columns *= rows;
     rows = 1;
   }
+  // The activation of the networks that scale behind it, in one pass.
+  const bool together = epilogue.rescales() && epilogue.activation == Activation::kUnary &&
+                        epilogue.op == UnaryOp::kHardSwish;
+  const UnaryOp op = together ? UnaryOp::kHardSwishAffine : epilogue.op;
+  const UnaryParams scale = {epilogue.scale, epilogue.shift};
+  const UnaryParams params = together ? scale : epilogue.params;
   const bool adds = epilogue.residual_last && residual != nullptr;
   const BinaryRow add = adds ? FindF32SimdRow(BinaryOp::kAdd) : nullptr;
   // A stretch that stays in L1 between the passes.
@@ -20,10 +26,10 @@ void FinishBlock(const Epilogue& epilogue, float* block, const float* residual, 
       const int64_t n = columns - i < kStretch ? columns - i : kStretch;
       float* at = block + r * ld + i;
       if (epilogue.activation == Activation::kUnary) {
-        UnarySerial(epilogue.op, DType::kF32, at, at, n, epilogue.params);
+        UnarySerial(op, DType::kF32, at, at, n, params);
       }
-      if (epilogue.rescales()) {
-        UnarySerial(UnaryOp::kAffine, DType::kF32, at, at, n, {epilogue.scale, epilogue.shift});
+      if (epilogue.rescales() && !together) {
+        UnarySerial(UnaryOp::kAffine, DType::kF32, at, at, n, scale);
       }
       if (adds) add(at, true, residual + r * ld + i, true, at, n);
     }

@@ -58,6 +58,7 @@ enum class UnaryOp : uint8_t {
   kAffine,           // a x + b, rounded once or twice
   kHardSigmoid,      // max(0, min(1, a x + b))
   kHardSwish,        // x max(0, min(1, x / 6 + 0.5))
+  kHardSwishAffine,  // a times that + b
   kMish,             // x tanh(log(1 + exp(x)))
   kSoftplus,         // log(1 + exp(x))
   kSoftsign,         // x / (1 + |x|)

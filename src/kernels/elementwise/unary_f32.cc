@@ -130,6 +130,15 @@ HWY_NOINLINE bool Cheap(UnaryOp op, const float* in, float* out, size_t n, float
         return hn::IfThenElse(hn::Gt(v, one), one, hn::IfThenZeroElse(hn::Lt(v, hn::Zero(d)), v));
       });
       return true;
+    case UnaryOp::kHardSwishAffine:
+      Map(in, out, n, [a, b](auto d, auto x) HWY_ATTR {
+        const auto one = hn::Set(d, 1.0f);
+        const auto v = hn::MulAdd(x, hn::Set(d, 1.0f / 6), hn::Set(d, 0.5f));
+        const auto low = hn::IfThenZeroElse(hn::Lt(v, hn::Zero(d)), v);
+        const auto y = hn::Mul(x, hn::IfThenElse(hn::Gt(v, one), one, low));
+        return hn::MulAdd(y, hn::Set(d, a), hn::Set(d, b));
+      });
+      return true;
     case UnaryOp::kHardSwish:
       Map(in, out, n, [](auto d, auto x) HWY_ATTR {
         const auto one = hn::Set(d, 1.0f);

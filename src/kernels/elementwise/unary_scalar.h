@@ -110,6 +110,8 @@ bool UnaryFloat(UnaryOp op, const T* in, T* out, int64_t n, T a, T b) {
       return map([a, b](T x) { return a * x + b; });
     case UnaryOp::kHardSigmoid:
       return map([a, b](T x) { return ElementClamp01(a * x + b); });
+    case UnaryOp::kHardSwishAffine:
+      return map([a, b](T x) { return a * (x * ElementClamp01(x / 6 + T(0.5))) + b; });
     case UnaryOp::kHardSwish:
       return map([](T x) { return x * ElementClamp01(x / 6 + T(0.5)); });
     case UnaryOp::kMish:

@@ -98,6 +98,7 @@ TEST(Unary, FloatTypesFollowTheFormulas) {
        [=](double x) { return std::fmax(0, x) + std::fmin(0, a * (std::exp(x / a) - 1)); }},
       {UnaryOp::kAffine, [=](double x) { return a * x + b; }},
       {UnaryOp::kHardSigmoid, [=](double x) { return clamp01(a * x + b); }},
+      {UnaryOp::kHardSwishAffine, [=](double x) { return a * (x * clamp01(x / 6 + 0.5)) + b; }},
       {UnaryOp::kHardSwish, [=](double x) { return x * clamp01(x / 6 + 0.5); }},
       {UnaryOp::kMish, [](double x) { return x * std::tanh(std::log1p(std::exp(x))); }},
       {UnaryOp::kSoftplus, [](double x) { return std::log1p(std::exp(x)); }},
