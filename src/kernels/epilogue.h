@@ -4,9 +4,10 @@
 //             the tensor, so that the tensor is written once and not read back from memory.
 // Ownership:  borrows `residual` for the call.
 // Threads:    value types; FinishBlock is pure apart from its block.
-// Invariants: y = activation(sum + bias + residual) * scale + shift, or activation(sum + bias) * scale +
-//             shift + residual where `residual_last`. NaN passes through every activation. Clamps happen in registers; what
-//             takes a polynomial is done to a block that was just stored and still lies in a cache.
+// Invariants: y = activation(sum + bias + residual) * scale + shift, or
+//             activation(sum + bias) * scale + shift + residual where `residual_last`. NaN passes
+//             through every activation. Clamps happen in registers; what takes a polynomial is done
+//             to a block that was just stored and still lies in a cache.
 // Example:
 //   Epilogue relu6{.activation = Activation::kClip, .lo = 0.0f, .hi = 6.0f};
 //   Epilogue silu{.activation = Activation::kUnary, .op = UnaryOp::kSilu, .params = {.alpha = 1}};
@@ -38,11 +39,14 @@ struct Epilogue {
   const float* residual = nullptr;
   bool residual_last = false;  // added after that; REQUIRES: it is not the output
 
-  // What inner kernels do to a sum: clamp to [low(), high()].
+  // What inner kernels do to a sum: clamp to [low(), high()], which is infinite where clamps() is false.
   bool clamps() const { return activation == Activation::kRelu || activation == Activation::kClip; }
-  float low() const { return activation == Activation::kRelu ? 0.0f : lo; }
+  float low() const {
+    if (activation == Activation::kClip) return lo;
+    return activation == Activation::kRelu ? 0.0f : -std::numeric_limits<float>::infinity();
+  }
   float high() const {
-    return activation == Activation::kRelu ? std::numeric_limits<float>::infinity() : hi;
+    return activation == Activation::kClip ? hi : std::numeric_limits<float>::infinity();
   }
   // And add to it before that.
   const float* first_residual() const { return residual_last ? nullptr : residual; }

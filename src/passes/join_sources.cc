@@ -35,6 +35,13 @@ class SourceJoiner {
     for (NodeId i = 0; i < r_.size(); ++i) {
       if (r_.Match(i, "FusedConv", kOwnDomain) != nullptr) Visit(i);
     }
+    // An output of a Split that nobody reads any more is not made.
+    for (NodeId i = 0; i < r_.size(); ++i) {
+      if (r_.Match(i, "Split") == nullptr) continue;
+      for (ValueId& v : r_.graph().node(i).outputs) {
+        if (v != kNoValue && r_.ReadOnlyBy(v, {})) v = kNoValue;
+      }
+    }
   }
 
  private:
@@ -117,22 +124,6 @@ class SourceJoiner {
 
 }  // namespace
 
-void JoinSources(Graph* graph) {
-  SourceJoiner(graph).Run();
-  // An output of a Split that nobody reads any more is not made.
-  std::vector<bool> read(graph->values.size(), false);
-  for (const Node& n : graph->nodes) {
-    for (ValueId v : n.inputs) {
-      if (v != kNoValue) read[static_cast<size_t>(v)] = true;
-    }
-  }
-  for (ValueId v : graph->outputs) read[static_cast<size_t>(v)] = true;
-  for (Node& n : graph->nodes) {
-    if (n.op != "Split" || !n.domain.empty()) continue;
-    for (ValueId& v : n.outputs) {
-      if (v != kNoValue && !read[static_cast<size_t>(v)]) v = kNoValue;
-    }
-  }
-}
+void JoinSources(Graph* graph) { SourceJoiner(graph).Run(); }
 
 }  // namespace parallax::passes

@@ -97,11 +97,11 @@ struct Geometry {
   }
 };
 
-// Calls tap(t, first, count, image, at) for runs of `count` rows of the block from row `first` on
-// whose input for tap t starts at position `at` of that image and goes on a stride further each; at is
-// -1 where padding lies.
+// Calls row(k, at, count, ow, image, in) for each row of the kernel and each run of `count` rows of the
+// block, from row `at` on, whose outputs are neighbours from column `ow` on: kernel row k reads input
+// row `in` of that image for them, or padding where `in` is -1.
 template <class F>
-void ForEachRun(const Geometry& g, int64_t begin, int64_t rows, F tap) {
+void ForEachInputRow(const Geometry& g, int64_t begin, int64_t rows, F row) {
   const ConvAxis &d = g.axes.depth, &h = g.axes.rows, &w = g.axes.columns;
   for (int64_t at = 0; at < rows;) {
     const int64_t position = begin + at;
@@ -109,27 +109,40 @@ void ForEachRun(const Geometry& g, int64_t begin, int64_t rows, F tap) {
     const int64_t od = position / (w.out * h.out) % d.out;
     const int64_t image = position / (w.out * h.out * d.out);
     const int64_t count = std::min(rows - at, w.out - ow);
-    int64_t t = 0;
     for (int64_t kd = 0; kd < d.kernel; ++kd) {
       const int64_t id = od * d.stride + kd * d.dilation - d.pad;
       for (int64_t kh = 0; kh < h.kernel; ++kh) {
         const int64_t ih = oh * h.stride + kh * h.dilation - h.pad;
-        const bool row_in = id >= 0 && id < d.in && ih >= 0 && ih < h.in;
-        const int64_t row = (id * h.in + ih) * w.in;
-        for (int64_t kw = 0; kw < w.kernel; ++kw, ++t) {
-          const int64_t first = ow * w.stride + kw * w.dilation - w.pad;
-          // Columns [lo, hi) of the run lie in the input.
-          int64_t lo = first >= 0 ? 0 : std::min(CeilDiv(-first, w.stride), count);
-          int64_t hi = first >= w.in ? 0 : std::min(CeilDiv(w.in - first, w.stride), count);
-          if (!row_in || hi < lo) lo = hi = 0;
-          if (lo > 0) tap(t, at, lo, image, int64_t{-1});
-          if (hi > lo) tap(t, at + lo, hi - lo, image, row + first + lo * w.stride);
-          if (hi < count) tap(t, at + hi, count - hi, image, int64_t{-1});
-        }
+        const bool inside = id >= 0 && id < d.in && ih >= 0 && ih < h.in;
+        row(kd * h.kernel + kh, at, count, ow, image, inside ? id * h.in + ih : int64_t{-1});
       }
     }
     at += count;
   }
+}
+
+// Calls tap(t, first, count, image, at) for runs of `count` rows of the block from row `first` on
+// whose input for tap t starts at position `at` of that image and goes on a stride further each; at is
+// -1 where padding lies.
+template <class F>
+void ForEachRun(const Geometry& g, int64_t begin, int64_t rows, F tap) {
+  const ConvAxis& w = g.axes.columns;
+  ForEachInputRow(g, begin, rows,
+                  [&](int64_t k, int64_t at, int64_t count, int64_t ow, int64_t image, int64_t in) {
+                    for (int64_t kw = 0; kw < w.kernel; ++kw) {
+                      const int64_t t = k * w.kernel + kw;
+                      const int64_t first = ow * w.stride + kw * w.dilation - w.pad;
+                      // Columns [lo, hi) of the run lie in the input.
+                      int64_t lo = first >= 0 ? 0 : std::min(CeilDiv(-first, w.stride), count);
+                      int64_t hi =
+                          first >= w.in ? 0 : std::min(CeilDiv(w.in - first, w.stride), count);
+                      if (in < 0 || hi < lo) lo = hi = 0;
+                      if (lo > 0) tap(t, at, lo, image, int64_t{-1});
+                      if (hi > lo)
+                        tap(t, at + lo, hi - lo, image, in * w.in + first + lo * w.stride);
+                      if (hi < count) tap(t, at + hi, count - hi, image, int64_t{-1});
+                    }
+                  });
 }
 
 int64_t PointerBytes(const Geometry& g) {
@@ -274,71 +287,45 @@ void Gather(const ConvShape& s, const Geometry& g, const float* input, int64_t g
              });
 }
 
-// Where the rows of a block find their input: pointers[tap * kRowsAtOnce + row].
-void PointToInput(const ConvShape& s, const Geometry& g, const float* input, const float* zeros,
-                  const Block& block, const float** pointers) {
-  const int64_t pixel = s.InPixel(), step = g.axes.columns.stride * pixel;
-  ForEachRun(g, block.begin, block.rows,
-             [&](int64_t t, int64_t first, int64_t count, int64_t image, int64_t from) {
-               const float** to = pointers + t * kRowsAtOnce + first;
-               if (from < 0) {
-                 std::fill_n(to, count, zeros);
-                 return;
-               }
-               const float* source = input + (image * s.InSize() + from) * pixel;
-               for (int64_t i = 0; i < count; ++i) to[i] = source + i * step;
-             });
-}
-
-// The same where a tap is a whole row of the kernel. Windows that reach past an end of their row are
-// copied behind the zeros.
+// Where the rows of a block find their input, pointers[tap * kRowsAtOnce + row], where a tap is a whole
+// row of the kernel. Windows that reach past an end of their row are copied behind the zeros.
 void PointToRows(const ConvShape& s, const Geometry& g, const float* input, float* floats,
                  const Block& block, const float** pointers) {
   const ConvAxis &d = g.axes.depth, &h = g.axes.rows, &w = g.axes.columns;
   const int64_t channels = s.in_channels, left = LeftEdges(w);
   const int64_t inside_end = std::max(left, w.out - (Edges(w) - left));
   float* copy = floats + g.in_group;
-  for (int64_t at = 0; at < block.rows;) {
-    const int64_t position = block.begin + at;
-    const int64_t ow = position % w.out, oh = position / w.out % h.out;
-    const int64_t od = position / (w.out * h.out) % d.out;
-    const int64_t image = position / (w.out * h.out * d.out);
-    const int64_t count = std::min(block.rows - at, w.out - ow);
-    int64_t t = 0;
-    for (int64_t kd = 0; kd < d.kernel; ++kd) {
-      const int64_t id = od * d.stride + kd * d.dilation - d.pad;
-      for (int64_t kh = 0; kh < h.kernel; ++kh, ++t) {
-        const int64_t ih = oh * h.stride + kh * h.dilation - h.pad;
-        const float** to = pointers + t * kRowsAtOnce + at;
-        if (id < 0 || id >= d.in || ih < 0 || ih >= h.in) {
-          std::fill_n(to, count, floats);
-          continue;
-        }
-        const float* row = input + ((image * d.in + id) * h.in + ih) * w.in * channels;
-        for (int64_t i = 0; i < count; ++i) {
-          const int64_t first = (ow + i) * w.stride - w.pad;
-          if (ow + i >= left && ow + i < inside_end) {
-            to[i] = row + first * channels;
-            continue;
-          }
-          const int64_t lo = std::clamp<int64_t>(-first, 0, w.kernel);
-          const int64_t hi = std::clamp<int64_t>(w.in - first, lo, w.kernel);
-          std::fill_n(copy, lo * channels, 0.0f);
-          if (hi > lo)
-            std::copy_n(row + (first + lo) * channels, (hi - lo) * channels, copy + lo * channels);
-          std::fill_n(copy + hi * channels, (w.kernel - hi) * channels, 0.0f);
-          to[i] = copy;
-          copy += g.in_group;
-        }
-      }
-    }
-    at += count;
-  }
+  ForEachInputRow(g, block.begin, block.rows,
+                  [&](int64_t k, int64_t at, int64_t count, int64_t ow, int64_t image, int64_t in) {
+                    const float** to = pointers + k * kRowsAtOnce + at;
+                    if (in < 0) {
+                      std::fill_n(to, count, floats);
+                      return;
+                    }
+                    const float* row = input + (image * d.in * h.in + in) * w.in * channels;
+                    for (int64_t i = 0; i < count; ++i) {
+                      const int64_t first = (ow + i) * w.stride - w.pad;
+                      if (ow + i >= left && ow + i < inside_end) {
+                        to[i] = row + first * channels;
+                        continue;
+                      }
+                      const int64_t lo = std::clamp<int64_t>(-first, 0, w.kernel);
+                      const int64_t hi = std::clamp<int64_t>(w.in - first, lo, w.kernel);
+                      std::fill_n(copy, lo * channels, 0.0f);
+                      if (hi > lo) {
+                        std::copy_n(row + (first + lo) * channels, (hi - lo) * channels,
+                                    copy + lo * channels);
+                      }
+                      std::fill_n(copy + hi * channels, (w.kernel - hi) * channels, 0.0f);
+                      to[i] = copy;
+                      copy += g.in_group;
+                    }
+                  });
 }
 
-// The same where parts of the channels lie in pictures of their own.
-void PointToParts(const ConvShape& s, const Geometry& g, const float* const* inputs,
-                  const float* zeros, const Block& block, const float** pointers) {
+// The same for any taps, of the channels of `group`: all pieces of a tap, then those of the next.
+void PointToTaps(const ConvShape& s, const Geometry& g, const float* const* inputs, int64_t group,
+                 const float* zeros, const Block& block, const float** pointers) {
   const int64_t stride = g.axes.columns.stride;
   ForEachRun(g, block.begin, block.rows,
              [&](int64_t t, int64_t first, int64_t count, int64_t image, int64_t from) {
@@ -346,12 +333,13 @@ void PointToParts(const ConvShape& s, const Geometry& g, const float* const* inp
                for (int i = 0; i < s.source_count; ++i) {
                  const ConvSource& part = s.sources[i];
                  const int64_t at = (image * s.InSize() + from) * part.pixel + part.first;
-                 for (int64_t c = 0; c < part.channels; c += g.in_group, to += kRowsAtOnce) {
+                 const int64_t channels = part.channels / s.groups;
+                 for (int64_t c = 0; c < channels; c += g.in_group, to += kRowsAtOnce) {
                    if (from < 0) {
                      std::fill_n(to, count, zeros);
                      continue;
                    }
-                   const float* source = inputs[i] + at + c;
+                   const float* source = inputs[i] + at + group * channels + c;
                    for (int64_t r = 0; r < count; ++r) to[r] = source + r * stride * part.pixel;
                  }
                }
@@ -395,10 +383,8 @@ void RunChannelsLast(const ConvPlan& plan, const ConvArgs& args, Team& team) {
         Gather(s, g, args.input, group, block, floats);
       } else if (g.row_taps > 1) {
         PointToRows(s, g, args.input, floats, block, pointers);
-      } else if (g.joined) {
-        PointToParts(s, g, args.inputs, floats, block, pointers);
       } else {
-        PointToInput(s, g, args.input + group * g.in_group, floats, block, pointers);
+        PointToTaps(s, g, args.inputs, group, floats, block, pointers);
       }
       const int64_t at = block.begin * s.out_channels + channel;
       block.out = {};

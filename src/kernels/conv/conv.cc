@@ -103,6 +103,10 @@ bool SupportsSources(const ConvShape& s) {
 ConvPlan PlanConv(const ConvShape& shape, const ConvOptions& options) {
   ConvPlan plan;
   plan.shape = shape;
+  if (shape.source_count == 0) {
+    plan.shape.source_count = 1;
+    plan.shape.sources[0] = {shape.in_channels, 0, shape.in_channels};
+  }
   plan.algorithm = ChooseConv(shape, options);
   switch (plan.algorithm) {
     case ConvAlgorithm::kEmpty:
@@ -193,8 +197,7 @@ size_t ConvWorkspaceBytes(const ConvPlan& plan, int team_size) {
 
 void Conv(const ConvPlan& plan, const float* const* inputs, const void* packed, const float* bias,
           const Epilogue& epilogue, float* output, void* workspace, Team& team) {
-  const float* input = inputs[0];
-  if (plan.shape.source_count == 1) input += plan.shape.sources[0].first;
+  const float* input = inputs[0] + plan.shape.sources[0].first;
   ConvArgs args{.input = input,
                 .inputs = inputs,
                 .packed = static_cast<const float*>(packed),

@@ -53,7 +53,7 @@ struct ConvOptions {
 };
 
 struct ConvPlan {
-  ConvShape shape;
+  ConvShape shape;  // with its sources, of which there is at least one
   ConvAlgorithm algorithm = ConvAlgorithm::kEmpty;
   size_t packed_weight_bytes = 0;  // a multiple of 64
   size_t worker_bytes = 0;         // workspace slice of one worker

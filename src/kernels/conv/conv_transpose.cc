@@ -154,8 +154,8 @@ ConvTransposePlan PlanConvTranspose(const ConvShape& shape) {
   const auto bytes = [&](int64_t rows, int64_t channels) {
     return channels * taps * MaxInputRows(s, rows) * InnerIn(s) * 4;
   };
-  // Whole planes if they fit. Where no two input rows reach the same output row, else blocks of rows: every
-  // block of channels reads the input.
+  // Whole planes if they fit. Where no two input rows reach the same output row, else blocks of rows:
+  // every block of channels reads the input.
   int64_t rows = s.out[0], channels = std::min(out_group, kMaxChannels);
   const int64_t reach = (s.kernel[0] - 1) * s.dilations[0] + 1, stride = s.strides[0];
   while (reach <= stride && rows > stride && bytes(rows, channels) > kColumnBytes) {

@@ -1,4 +1,5 @@
-// DepthwiseLastArgs: what the register blocks of a depthwise convolution with channels last read and write.
+// DepthwiseLastArgs: what the register blocks of a depthwise convolution with channels last read and
+// write.
 //
 // Role:       between depthwise_last.cc (the loops) and depthwise_block-inl.h (the blocks).
 // Ownership:  borrows every pointer.

@@ -1,7 +1,6 @@
 // Depthwise convolution, channels last: one output channel an input channel, vectors over channels.
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <type_traits>
 
 #include "base/checked.h"
@@ -237,9 +236,8 @@ void RunDepthwiseLastRows(const ConvPlan& plan, const ConvAxes& axes, const Conv
   a.bias = args.bias;
   a.residual = args.epilogue.first_residual();
   a.output = args.output;
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  a.lo = args.clamps() ? args.lo() : -kInfinity;
-  a.hi = args.clamps() ? args.hi() : kInfinity;
+  a.lo = args.lo();
+  a.hi = args.hi();
   HWY_DYNAMIC_DISPATCH(DepthwiseRows)(a);
   const int64_t row_floats = axes.columns.out * a.channels, at = row * row_floats;
   FinishBlock(args.epilogue, args.output + at,

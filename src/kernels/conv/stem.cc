@@ -6,7 +6,6 @@
 // image reads a copy of them with zeros around.
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
 #include "base/checked.h"
 #include "kernels/conv/conv_paths.h"
@@ -290,9 +289,8 @@ void RunStem(const ConvPlan& plan, const ConvArgs& args, Team& team) {
   shared.channels_in = s.in_channels;
   shared.window_width = WindowWidth(s);
   shared.depth = s.KernelSize() * s.in_channels;
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  shared.lo = args.clamps() ? args.lo() : -kInfinity;
-  shared.hi = args.clamps() ? args.hi() : kInfinity;
+  shared.lo = args.lo();
+  shared.hi = args.hi();
   shared.step = s.out_channels;
   int64_t offsets[kMaxDepth], window_offsets[kMaxDepth], k = 0;
   for (int64_t kh = 0; kh < s.kernel[0]; ++kh) {

@@ -59,7 +59,7 @@ TilePlace PlaceOf(const Geometry& g, int64_t tile) {
   return {tile / (g.rows * g.columns), in_image / g.columns * g.m, in_image % g.columns * g.m};
 }
 
-// Of the channels of one source, or of all, that `v` and `input` begin at.
+// Of the channels of one source, which `v` and `input` begin at.
 void TransformInput(const ConvPlan& plan, const Geometry& g, const float* input, int64_t pixel,
                     int64_t channels, int64_t tile, int64_t slot, int64_t slots, float* v) {
   const ConvShape& s = plan.shape;
@@ -187,10 +187,6 @@ void RunWinograd(const ConvPlan& plan, const ConvArgs& args, Team& team) {
         reinterpret_cast<float*>(args.workspace + plan.worker_bytes * static_cast<size_t>(worker));
     float* products = v + g.InputFloats(plan.tiles_per_task);
     for (int64_t i = 0; i < tiles; ++i) {
-      if (s.source_count <= 1) {
-        TransformInput(plan, g, args.input, s.InPixel(), s.in_channels, begin + i, i, tiles, v);
-        continue;
-      }
       int64_t channel = 0;
       for (int j = 0; j < s.source_count; ++j) {
         const ConvSource& from = s.sources[j];

@@ -59,6 +59,14 @@ HWY_NOINLINE void Trig(const float* in, float* out, size_t n, double quarter) {
   std::copy(buffer, buffer + (n - body), out + body);
 }
 
+template <class D, class V>
+HWY_INLINE V HardSwish(D d, V x) {
+  const V one = hn::Set(d, 1.0f);
+  const V v = hn::MulAdd(x, hn::Set(d, 1.0f / 6), hn::Set(d, 0.5f));
+  const V low = hn::IfThenZeroElse(hn::Lt(v, hn::Zero(d)), v);
+  return hn::Mul(x, hn::IfThenElse(hn::Gt(v, one), one, low));
+}
+
 // Functions of a few instructions.
 HWY_NOINLINE bool Cheap(UnaryOp op, const float* in, float* out, size_t n, float a, float b) {
   switch (op) {
@@ -132,20 +140,11 @@ HWY_NOINLINE bool Cheap(UnaryOp op, const float* in, float* out, size_t n, float
       return true;
     case UnaryOp::kHardSwishAffine:
       Map(in, out, n, [a, b](auto d, auto x) HWY_ATTR {
-        const auto one = hn::Set(d, 1.0f);
-        const auto v = hn::MulAdd(x, hn::Set(d, 1.0f / 6), hn::Set(d, 0.5f));
-        const auto low = hn::IfThenZeroElse(hn::Lt(v, hn::Zero(d)), v);
-        const auto y = hn::Mul(x, hn::IfThenElse(hn::Gt(v, one), one, low));
-        return hn::MulAdd(y, hn::Set(d, a), hn::Set(d, b));
+        return hn::MulAdd(HardSwish(d, x), hn::Set(d, a), hn::Set(d, b));
       });
       return true;
     case UnaryOp::kHardSwish:
-      Map(in, out, n, [](auto d, auto x) HWY_ATTR {
-        const auto one = hn::Set(d, 1.0f);
-        const auto v = hn::MulAdd(x, hn::Set(d, 1.0f / 6), hn::Set(d, 0.5f));
-        const auto low = hn::IfThenZeroElse(hn::Lt(v, hn::Zero(d)), v);
-        return hn::Mul(x, hn::IfThenElse(hn::Gt(v, one), one, low));
-      });
+      Map(in, out, n, [](auto d, auto x) HWY_ATTR { return HardSwish(d, x); });
       return true;
     case UnaryOp::kSoftsign:
       Map(in, out, n, [](auto d, auto x) HWY_ATTR {

@@ -98,8 +98,8 @@ HWY_NOINLINE void ScratchTile(TileArgs t, const ColumnRun* runs, int64_t run_cou
   }
 }
 
-// A last tile of a row or two takes much longer than its part, since it has too few sums to hide the latency
-// of one: how many tiles are to be a row lower than they could, so that none is left.
+// A last tile of a row or two takes much longer than its part, since it has too few sums to hide the
+// latency of one: how many tiles are to be a row lower than they could, so that none is left.
 HWY_INLINE int64_t LowerTiles(int64_t rows) {
   const int64_t whole = rows / kTileRows, left = rows % kTileRows;
   const bool few = left > 0 && left < kTileHalfRows;
@@ -208,8 +208,8 @@ HWY_INLINE void FetchNext(const PanelTask& task, const TileGeometry& g, int64_t 
   p.fetch_floats = p.tile.k * width;
 }
 
-// Rows of A that follow each other in memory come from far away as well: while a tile uses some, it fetches
-// those of the next tile.
+// Rows of A that follow each other in memory come from far away as well: while a tile uses some, it
+// fetches those of the next tile.
 HWY_INLINE void FetchNextRows(const PanelTask& task, int64_t m0, int64_t k, PanelArgs& p) {
   if (p.a_panel_k > 0 || task.a_k != 1 || task.a_row != k) return;
   p.tile.fetch = task.a + (m0 + kTileRows) * k;

@@ -37,8 +37,8 @@ struct TileArgs {
   float* c = nullptr;
   int64_t ldc = 0;
   int64_t rows = 0;  // to store, at most the kernel's height
-  // Not 0: columns of the last vector that exist, where kTilesMask; REQUIRES: nothing but a column bias is
-  // added.
+  // Not 0: columns of the last vector that exist, where kTilesMask; REQUIRES: nothing but a column bias
+  // is added.
   int64_t last_columns = 0;
 
   // c = clamp(alpha * sum + beta * (bias + residual)); accumulate: clamp(alpha * sum + c).
