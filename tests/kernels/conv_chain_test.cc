@@ -118,6 +118,15 @@ TEST(ConvChain, StepsOfOneRowAndOfMany) {
   const auto wide = Shapes(1, 4, 7, 700, {{.out = 40}, depthwise, {.out = 4}});
   EXPECT_EQ(PlanConvChain(wide).rows_per_step, 1);
   Check(wide, true, true);
+  // The kept rows begin anywhere in their ring, and what a step adds may reach past its end.
+  for (const int64_t stride : {1, 2, 3}) {
+    for (const int64_t kernel : {2, 3, 4, 5}) {
+      const StageOf by{.kernel = kernel, .stride = stride, .pad_begin = kernel / 2, .pad_end = 1};
+      const auto shapes = Shapes(1, 3, 17, 600, {{.out = 24}, by, {.out = 3}});
+      EXPECT_LE(PlanConvChain(shapes).rows_per_step, 2);
+      Check(shapes, false, true);
+    }
+  }
   const auto narrow = Shapes(1, 4, 50, 3, {{.out = 8}, depthwise, {.out = 4}});
   EXPECT_EQ(PlanConvChain(narrow).rows_per_step, 50);
   Check(narrow, false, false);

@@ -331,6 +331,12 @@ TEST(Conv, Depthwise) {
       Check(Shape(2, 40, 40, 40, {rows, columns}), variant++, ConvAlgorithm::kDepthwise);
     }
   }
+  // Pictures so small that their channels are cut.
+  for (const int64_t channels : {576, 700}) {
+    const Axis small{.in = 7, .kernel = 3, .pad_begin = 1, .pad_end = 1};
+    Check(Shape(2, channels, channels, channels, {small, small}), variant++,
+          ConvAlgorithm::kDepthwise);
+  }
   const Axis dilated{.in = 40, .kernel = 3, .dilation = 4, .pad_begin = 2, .pad_end = 5};
   Check(Shape(2, 3, 3, 3, {dilated, dilated}), 0, ConvAlgorithm::kDepthwise);
   Check(Shape(2, 3, 3, 9, {dilated, dilated}), 3, ConvAlgorithm::kDepthwise);  // multiplier 3

@@ -1,9 +1,12 @@
 #include "kernels/gemm/gemm.h"
 
+#include <algorithm>
 #include <limits>
 #include <string>
 #include <vector>
 
+#include "base/checked.h"
+#include "kernels/gemm/panel.h"
 #include "tests/kernels/dense_testing.h"
 
 namespace parallax::kernels {
@@ -181,12 +184,53 @@ TEST(Gemm, AllTails) {
 TEST(Gemm, LastPanels) {
   for (const PackedOperand packed : {PackedOperand::kB, PackedOperand::kNone}) {
     for (const int64_t m : {1, 7, 200}) {
-      for (const int64_t n : {63, 64, 65, 112, 160, 161, 196, 208, 256, 400, 401, 832, 1000}) {
+      for (const int64_t n :
+           {63, 64, 65, 112, 160, 161, 196, 208, 256, 400, 401, 832, 1000, 1300}) {
         const GemmShape s{.m = m, .n = n, .k = 70, .packed = packed};
         Check({s, {}}, Describe(s));
       }
     }
   }
+}
+
+// Tasks begin where panels begin, whichever part of the columns is theirs.
+TEST(Gemm, CutsBetweenPanels) {
+  ForEachTarget([](const char*) {
+    const TileGeometry tile = GetTileGeometry();
+    for (int64_t n = 1; n < 40 * tile.columns; n += 1 + n / 7) {
+      std::vector<int64_t> begins = {0};
+      while (begins.back() < n) {
+        const int64_t columns = NextPanel(tile, n - begins.back());
+        ASSERT_GT(columns, 0);
+        ASSERT_LE(columns, tile.columns);
+        begins.push_back(begins.back() + columns);
+      }
+      ASSERT_EQ(begins.back(), n);
+      const auto panels = static_cast<int64_t>(begins.size()) - 1;
+      ASSERT_EQ(panels, CeilDiv(n, tile.columns));
+      for (const int64_t tasks : {1, 2, 3, 5, 8, 64}) {
+        for (const int64_t step : {1, 4}) {
+          const std::vector<int64_t> cuts = CutPanels(tile, n, tasks, step);
+          ASSERT_LE(static_cast<int64_t>(cuts.size()), tasks + 1);
+          ASSERT_EQ(cuts.front(), 0);
+          ASSERT_EQ(cuts.back(), n);
+          int64_t least = panels, most = 0;  // panels of a task
+          for (size_t i = 1; i < cuts.size(); ++i) {
+            const auto at = std::lower_bound(begins.begin(), begins.end(), cuts[i]);
+            ASSERT_EQ(*at, cuts[i]);
+            const auto before = std::lower_bound(begins.begin(), begins.end(), cuts[i - 1]);
+            least = std::min(least, static_cast<int64_t>(at - before));
+            most = std::max(most, static_cast<int64_t>(at - before));
+            ASSERT_GT(cuts[i], cuts[i - 1]);
+            if (i + 1 < cuts.size()) {
+              ASSERT_EQ((at - begins.begin()) % step, 0);
+            }
+          }
+          ASSERT_LT(most - least, 2 * step);
+        }
+      }
+    }
+  });
 }
 
 TEST(Gemm, BlocksAndStrides) {

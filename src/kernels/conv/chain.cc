@@ -1,7 +1,6 @@
 #include "kernels/conv/chain.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/allocator.h"
 #include "base/checked.h"
@@ -51,10 +50,15 @@ int64_t ChainBytes(std::span<const ConvShape> stages, int64_t rows) {
   return bytes;
 }
 
-// Some rows of a tensor, whose row `rows.begin` is at `data`.
+// The last rows of a tensor, in a ring of `capacity` rows whose first place is that of row `origin`.
 struct Band {
   Rows rows;
-  float* data = nullptr;
+  const float* data = nullptr;
+  int64_t capacity = 0, origin = 0;
+
+  int64_t Place(int64_t row) const { return (row - origin) % capacity; }
+  // How many rows from `row` on follow it in memory.
+  int64_t Following(int64_t row) const { return capacity - Place(row); }
 };
 
 void RunPointwiseRows(const ConvPlan& plan, const ConvArgs& args, int64_t rows) {
@@ -82,21 +86,24 @@ void RunPointwiseRows(const ConvPlan& plan, const ConvArgs& args, int64_t rows) 
   RunPanelTask(t);
 }
 
-// Output rows `rows` of the stage into args.output, from the rows of its input that are at hand.
-void RunRows(const ConvPlan& plan, ConvArgs args, Rows rows, Rows at_hand) {
+// Output rows `rows` of the stage into args.output, from the rows of its input that are at hand. Of a 1x1
+// convolution these follow each other.
+void RunRows(const ConvPlan& plan, ConvArgs args, Rows rows, const Band& in) {
   const ConvShape& s = plan.shape;
   if (plan.algorithm == ConvAlgorithm::kPointwise) {
-    args.input += (rows.begin - at_hand.begin) * s.in[1] * s.in_channels;
+    args.input = in.data + in.Place(rows.begin) * s.in[1] * s.in_channels;
     RunPointwiseRows(plan, args, rows.size());
     return;
   }
   // The same convolution of a picture that has these rows only, from its first output row on: what
   // lies outside of it lies outside of the whole picture too.
   ConvAxes axes = MakeAxes(s);
-  axes.rows.in = at_hand.size();
+  axes.rows.in = in.rows.size();
   axes.rows.out = rows.size();
-  axes.rows.pad += at_hand.begin - rows.begin * s.strides[0];
-  RunDepthwiseLastRows(plan, axes, args, 0, rows.size());
+  axes.rows.pad += in.rows.begin - rows.begin * s.strides[0];
+  args.input = in.data;
+  RunDepthwiseLastPart(plan, axes, args, {.rows = rows.size(), .channels = s.out_channels},
+                       {.rows = in.capacity, .first = in.Place(in.rows.begin)});
 }
 
 class Chain {
@@ -106,7 +113,9 @@ class Chain {
       : plan_(plan), stages_(stages), input_(input), output_(output) {
     auto* at = reinterpret_cast<float*>(slice);
     for (size_t i = 0; i < plan.buffer_floats.size(); ++i) {
+      buffers_[i] = at;
       kept_[i].data = at;
+      kept_[i].capacity = plan.buffer_floats[i] / RowFloats(shape(i));
       at += plan.buffer_floats[i];
     }
   }
@@ -128,30 +137,23 @@ class Chain {
     for (size_t i = last; i > 0; --i) wanted[i - 1] = InputRows(shape(i), wanted[i]);
     for (size_t i = 0; i < last; ++i) {
       Band& kept = kept_[i];
-      Keep(i, wanted[i].begin);
-      const Rows fresh = {kept.rows.end, wanted[i].end};
-      if (fresh.size() <= 0) continue;
-      RunStage(i, image, fresh, kept.data + kept.rows.size() * RowFloats(shape(i)), nullptr);
-      kept.rows.end = fresh.end;
+      const Rows& rows = wanted[i];
+      if (rows.begin < kept.rows.begin || rows.begin >= kept.rows.end) {  // none is there
+        kept.rows = {rows.begin, rows.begin};
+        kept.origin = rows.begin;
+      }
+      kept.rows.begin = rows.begin;
+      while (kept.rows.end < rows.end) {
+        Rows fresh = {kept.rows.end, rows.end};
+        fresh.end = std::min(fresh.end, fresh.begin + kept.Following(fresh.begin));
+        RunStage(i, image, fresh, buffers_[i] + kept.Place(fresh.begin) * RowFloats(shape(i)),
+                 nullptr);
+        kept.rows.end = fresh.end;
+      }
     }
     const int64_t at = (image * shape(last).out[0] + out.begin) * RowFloats(shape(last));
     const float* residual = stages_[last].epilogue.residual;
     RunStage(last, image, out, output_ + at, residual != nullptr ? residual + at : nullptr);
-  }
-
-  // Forgets the rows before `begin`.
-  void Keep(size_t i, int64_t begin) {
-    Band& kept = kept_[i];
-    if (begin < kept.rows.begin || begin >= kept.rows.end) {
-      kept.rows = {begin, begin};
-      return;
-    }
-    const int64_t row = RowFloats(shape(i));
-    if (begin > kept.rows.begin) {
-      std::memmove(kept.data, kept.data + (begin - kept.rows.begin) * row,
-                   static_cast<size_t>((kept.rows.end - begin) * row) * sizeof(float));
-    }
-    kept.rows.begin = begin;
   }
 
   void RunStage(size_t i, int64_t image, Rows rows, float* to, const float* residual) {
@@ -162,13 +164,15 @@ class Chain {
     args.epilogue = stages_[i].epilogue;
     args.epilogue.residual = residual;
     args.output = to;
+    Band in;
     if (i == 0) {
-      args.input = input_ + image * s.in[0] * s.in[1] * s.in_channels;
-      RunRows(plan_.stages[i], args, rows, {0, s.in[0]});
+      in.rows = {0, s.in[0]};
+      in.data = input_ + image * s.in[0] * s.in[1] * s.in_channels;
+      in.capacity = s.in[0];
     } else {
-      args.input = kept_[i - 1].data;
-      RunRows(plan_.stages[i], args, rows, kept_[i - 1].rows);
+      in = kept_[i - 1];
     }
+    RunRows(plan_.stages[i], args, rows, in);
   }
 
   const ConvShape& shape(size_t i) const { return plan_.stages[i].shape; }
@@ -178,6 +182,7 @@ class Chain {
   const float* input_;
   float* output_;
   Band kept_[kMaxStages];  // behind each stage but the last
+  float* buffers_[kMaxStages] = {};
 };
 
 }  // namespace

@@ -173,12 +173,9 @@ void PlanChannelsLast(ConvPlan& plan) {
   // Every task reads the weights of its columns: more of them rather than fewer rows than go at once.
   const int64_t row_blocks = std::clamp<int64_t>(
       CeilDiv(want, s.groups), 1, std::max<int64_t>(1, CeilDiv(g.positions, g.rows_at_once)));
-  plan.rows_per_task = RoundUp(CeilDiv(g.positions, row_blocks), tile.rows);
-  const int64_t row_tasks = CeilDiv(g.positions, plan.rows_per_task);
-  const int64_t column_tasks = std::clamp<int64_t>(
-      want / std::max<int64_t>(1, row_tasks * s.groups), 1, CeilDiv(g.out_group, tile.columns));
-  plan.channels_per_task = WholePanels(
-      tile, g.out_group, RoundUp(CeilDiv(g.out_group, column_tasks), tile.columns), tile.columns);
+  plan.row_tasks = std::min(row_blocks, std::max<int64_t>(1, CeilDiv(g.positions, tile.rows)));
+  plan.channel_cuts =
+      CutPanels(tile, g.out_group, std::max<int64_t>(1, want / (plan.row_tasks * s.groups)));
   plan.packed_weight_bytes = static_cast<size_t>(s.groups) * PanelBytesB(g.depth, g.out_group);
   plan.worker_bytes = static_cast<size_t>((g.gathers ? 0 : PointerBytes(g)) + FloatBytes(g));
 }
@@ -252,7 +249,7 @@ void RunBlock(const Geometry& g, const Block& block) {
       }
       p.tile.a_k = g.gathers ? kRowsAtOnce : 1;
       for (int64_t n = 0; n < block.columns; n += p.columns) {
-        p.columns = NextPanel(tile, block.columns - n);
+        p.columns = NextPanel(tile, g.out_group - block.first - n);
         p.tile.b_k = PanelColumns(p.columns);
         p.tile.b =
             block.weights + (block.first + n) * g.depth + (tap * g.in_group + c) * p.tile.b_k;
@@ -351,18 +348,18 @@ void PointToTaps(const ConvShape& s, const Geometry& g, const float* const* inpu
 void RunChannelsLast(const ConvPlan& plan, const ConvArgs& args, Team& team) {
   const ConvShape& s = plan.shape;
   const Geometry g(s);
-  const int64_t row_tasks = CeilDiv(g.positions, plan.rows_per_task);
-  const int64_t column_tasks = CeilDiv(g.out_group, plan.channels_per_task);
-  const int64_t tile_rows = GetTileGeometry().rows;
+  const auto column_tasks = static_cast<int64_t>(plan.channel_cuts.size()) - 1;
+  const TileGeometry tile = GetTileGeometry();
   const float* residual = args.epilogue.first_residual();
   // Rows outermost: a worker's share of the tasks is then a part of the picture, in this operator and
   // in the next, and what the next reads is in its own cache.
-  team.Run(row_tasks * column_tasks * s.groups, [&](int64_t task, int worker) {
+  team.Run(plan.row_tasks * column_tasks * s.groups, [&](int64_t task, int worker) {
     const int64_t row_task = task / (column_tasks * s.groups);
     const int64_t group = task / column_tasks % s.groups;
     Block block;
-    block.first = task % column_tasks * plan.channels_per_task;
-    block.columns = std::min(plan.channels_per_task, g.out_group - block.first);
+    const auto cut = plan.channel_cuts.begin() + task % column_tasks;
+    block.first = cut[0];
+    block.columns = cut[1] - cut[0];
     block.weights =
         args.packed + group * static_cast<int64_t>(PanelBytesB(g.depth, g.out_group) / 4);
     const int64_t channel = group * g.out_group + block.first;
@@ -372,11 +369,11 @@ void RunChannelsLast(const ConvPlan& plan, const ConvArgs& args, Team& team) {
     if (!g.gathers) std::fill_n(floats, g.in_group, 0.0f);
     block.a_rows = pointers;
     block.gathered = floats;
-    const int64_t end = std::min((row_task + 1) * plan.rows_per_task, g.positions);
-    const int64_t begin = row_task * plan.rows_per_task;
+    const int64_t begin = CutRows(tile, g.positions, plan.row_tasks, row_task);
+    const int64_t end = CutRows(tile, g.positions, plan.row_tasks, row_task + 1);
     // Blocks of equal size: each reads all the weights.
     const int64_t step =
-        RoundUp(CeilDiv(end - begin, CeilDiv(end - begin, g.rows_at_once)), tile_rows);
+        RoundUp(CeilDiv(end - begin, CeilDiv(end - begin, g.rows_at_once)), tile.rows);
     for (block.begin = begin; block.begin < end; block.begin += step) {
       block.rows = std::min(step, end - block.begin);
       if (g.gathers) {

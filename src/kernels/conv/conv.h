@@ -21,6 +21,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "kernels/conv/conv_shape.h"
 #include "kernels/epilogue.h"
@@ -58,8 +59,11 @@ struct ConvPlan {
   size_t packed_weight_bytes = 0;  // a multiple of 64
   size_t worker_bytes = 0;         // workspace slice of one worker
   GemmPlan gemm;                   // kPointwise
-  // kImplicitGemm and kDepthwise: the block of output one task computes; kIndirectGemm: its
-  // positions and channels of a group; kStem, kDepthwiseLast: its rows.
+  // kIndirectGemm: its tasks' positions are equally many tiles; the channels of a group lie between cuts.
+  int64_t row_tasks = 0;
+  std::vector<int64_t> channel_cuts = {};
+  // kImplicitGemm and kDepthwise: the block of output one task computes; kStem, kDepthwiseLast: its
+  // rows.
   int64_t rows_per_task = 0, columns_per_task = 0;
   int64_t channels_per_task = 0;  // output channels of one group (implicit), of all (depthwise)
   int64_t in_channel_block = 0;   // kImplicitGemm: input channels summed in one go

@@ -49,10 +49,19 @@ void RunStem(const ConvPlan& plan, const ConvArgs& args, Team& team);
 void PlanDepthwiseLast(ConvPlan& plan);
 void PackDepthwiseLast(const ConvPlan& plan, const void* weights, float* packed);
 void RunDepthwiseLast(const ConvPlan& plan, const ConvArgs& args, Team& team);
-// Rows of one image, at which input, output and residual start, on the calling thread. `axes` are the
-// shape's, or those of a part of its rows.
-void RunDepthwiseLastRows(const ConvPlan& plan, const ConvAxes& axes, const ConvArgs& args,
-                          int64_t row, int64_t rows);
+// Some rows of one image and some channels of each, from a multiple of 16 on.
+struct DepthwisePart {
+  int64_t row = 0, rows = 0;
+  int64_t channel = 0, channels = 0;
+};
+// Where the rows of the input lie: in a ring of `rows` rows, from its row `first` on.
+struct RowRing {
+  int64_t rows = 0, first = 0;
+};
+// That part of the image at which output and residual start, and the input's ring, on the calling thread.
+// `axes` are the shape's, or those of a part of its rows.
+void RunDepthwiseLastPart(const ConvPlan& plan, const ConvAxes& axes, const ConvArgs& args,
+                          const DepthwisePart& part, const RowRing& ring);
 
 // kWinograd2 and kWinograd4. Weights are panels of B for each point.
 bool HasWinograd(const ConvShape& shape);

@@ -185,7 +185,8 @@ HWY_INLINE const float* InputAt(const DepthwiseLastArgs& a, const L& lane, int64
   const ConvAxis &h = a.axes->rows, &w = a.axes->columns;
   const int64_t ih = oh * h.stride + kh * h.dilation - h.pad;
   const int64_t iw = ow * w.stride + kw * w.dilation - w.pad;
-  return a.input + (ih * w.in + iw) * a.channels + lane.c;
+  const int64_t at = ih + a.ring.first;
+  return a.input + ((at < a.ring.rows ? at : at - a.ring.rows) * w.in + iw) * a.channels + lane.c;
 }
 
 #define PX_FOR_COLUMNS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
@@ -219,14 +220,13 @@ HWY_INLINE void StoreRow(const DepthwiseLastArgs& a, const L& lane, const Place&
 template <int kTaps, int kStride, int kCount, Reach kReach, class L>
 HWY_INLINE void Columns(const DepthwiseLastArgs& a, const L& lane, const Place& p) {
   // By value: a store to the output could change what a pointer leads to.
-  const ConvAxis h = a.axes->rows, w = a.axes->columns;
+  const ConvAxis w = a.axes->columns;
   const int64_t channels = a.channels;
   V s0 = a.bias != nullptr ? lane.Load(a.bias + lane.c) : hn::Zero(D());
   V s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0;
-  // Null where there is no input at all.
-  const float* row = p.kh_begin < p.kh_end ? InputAt(a, lane, p.oh, p.ow, p.kh_begin, 0) : a.input;
   const float* weights = a.weights + p.kh_begin * w.kernel * channels + lane.c;
-  for (int64_t kh = p.kh_begin; kh < p.kh_end; ++kh, row += h.dilation * w.in * channels) {
+  for (int64_t kh = p.kh_begin; kh < p.kh_end; ++kh) {
+    const float* row = InputAt(a, lane, p.oh, p.ow, kh, 0);
     if constexpr (kTaps == 5) {
       const V w0 = lane.Load(weights), w1 = lane.Load(weights + channels);
       const V w2 = lane.Load(weights + 2 * channels), w3 = lane.Load(weights + 3 * channels);
@@ -268,8 +268,8 @@ HWY_INLINE void Columns(const DepthwiseLastArgs& a, const L& lane, const Place& 
 template <int kCount, Reach kReach, class L>
 HWY_INLINE void TwoRows(const DepthwiseLastArgs& a, const L& lane, const Place& p) {
   const ConvAxis w = a.axes->columns;
-  const int64_t channels = a.channels, pitch = w.in * channels;
-  const float* row = InputAt(a, lane, p.oh, p.ow, 0, 0);
+  const int64_t channels = a.channels;
+  const auto row = [&](int64_t kh) HWY_ATTR { return InputAt(a, lane, p.oh, p.ow, kh, 0); };
   V s0 = a.bias != nullptr ? lane.Load(a.bias + lane.c) : hn::Zero(D());
   V s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0;
   V t0 = s0, t1 = s0, t2 = s0, t3 = s0, t4 = s0, t5 = s0, t6 = s0, t7 = s0;
@@ -279,12 +279,10 @@ HWY_INLINE void TwoRows(const DepthwiseLastArgs& a, const L& lane, const Place& 
   const V k5 = weight(5), k6 = weight(6), k7 = weight(7), k8 = weight(8);
 #define PX_S s0, s1, s2, s3, s4, s5, s6, s7
 #define PX_T t0, t1, t2, t3, t4, t5, t6, t7
-  AddRow<kCount, false, kReach>(lane, row, channels, p, k0, k1, k2, PX_S, k0, k1, k2, PX_T);
-  AddRow<kCount, true, kReach>(lane, row + pitch, channels, p, k3, k4, k5, PX_S, k0, k1, k2, PX_T);
-  AddRow<kCount, true, kReach>(lane, row + 2 * pitch, channels, p, k6, k7, k8, PX_S, k3, k4, k5,
-                               PX_T);
-  AddRow<kCount, false, kReach>(lane, row + 3 * pitch, channels, p, k6, k7, k8, PX_T, k0, k1, k2,
-                                PX_S);
+  AddRow<kCount, false, kReach>(lane, row(0), channels, p, k0, k1, k2, PX_S, k0, k1, k2, PX_T);
+  AddRow<kCount, true, kReach>(lane, row(1), channels, p, k3, k4, k5, PX_S, k0, k1, k2, PX_T);
+  AddRow<kCount, true, kReach>(lane, row(2), channels, p, k6, k7, k8, PX_S, k3, k4, k5, PX_T);
+  AddRow<kCount, false, kReach>(lane, row(3), channels, p, k6, k7, k8, PX_T, k0, k1, k2, PX_S);
   const int64_t at = (p.oh * w.out + p.ow) * channels + lane.c;
   StoreRow<kCount, kReach>(a, lane, p, at, PX_S);
   StoreRow<kCount, kReach>(a, lane, p, at + w.out * channels, PX_T);

@@ -8,16 +8,18 @@
 
 #include <cstdint>
 
+#include "kernels/conv/conv_paths.h"
 #include "kernels/conv/patch.h"
 
 namespace parallax::kernels {
 
-// A block of output rows of one image.
+// A part of the output of one image.
 struct DepthwiseLastArgs {
   const ConvAxes* axes = nullptr;
   int64_t channels = 0;
-  int64_t row = 0, rows = 0;
-  const float* input = nullptr;    // of the image
+  DepthwisePart part = {};
+  RowRing ring = {};
+  const float* input = nullptr;    // the ring's first row
   const float* weights = nullptr;  // [tap][channels]
   const float* bias = nullptr;
   const float* residual = nullptr;  // of the image

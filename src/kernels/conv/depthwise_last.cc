@@ -137,7 +137,8 @@ HWY_INLINE void RowOfAny(const DepthwiseLastArgs& a, Place p) {
 template <int kTaps, int kStride>
 HWY_INLINE void ChannelsOfRows(const DepthwiseLastArgs& a, int64_t c_begin, int64_t c_end) {
   const ConvAxis& h = a.axes->rows;
-  for (int64_t oh = a.row; oh < a.row + a.rows; ++oh) {
+  const int64_t end = a.part.row + a.part.rows;
+  for (int64_t oh = a.part.row; oh < end; ++oh) {
     Place p;
     p.oh = oh;
     p.c_begin = c_begin;
@@ -148,7 +149,7 @@ HWY_INLINE void ChannelsOfRows(const DepthwiseLastArgs& a, int64_t c_begin, int6
       const int64_t first = oh * h.stride - h.pad;
       const bool three = h.kernel == 3 && h.dilation == 1 && h.stride == 1;
       const bool reads = p.kh_begin < p.kh_end;
-      if (three && reads && oh + 1 < a.row + a.rows && first >= 0 && first + 4 <= h.in) {
+      if (three && reads && oh + 1 < end && first >= 0 && first + 4 <= h.in) {
         RowOfTaps<3, 1, true>(a, p);
         ++oh;
         continue;
@@ -172,8 +173,9 @@ void DepthwiseRowsBy(const DepthwiseLastArgs& args) {
   const int64_t rows = (h.kernel - 1) * h.dilation + 2;
   const bool stay = rows * w.in * kLineChannels * static_cast<int64_t>(sizeof(float)) <= kL1Bytes;
   const int64_t step = stay && a.channels >= kManyChannels ? kLineChannels : a.channels;
-  for (int64_t c = 0; c < a.channels; c += step) {
-    ChannelsOfRows<kTaps, kStride>(a, c, HWY_MIN(c + step, a.channels));
+  const int64_t end = a.part.channel + a.part.channels;
+  for (int64_t c = a.part.channel; c < end; c += step) {
+    ChannelsOfRows<kTaps, kStride>(a, c, HWY_MIN(c + step, end));
   }
 }
 
@@ -200,6 +202,8 @@ constexpr double kMinTaskMacs = 1 << 16;
 constexpr int64_t kMaxTasks = 64;
 // Rows that neighbouring tasks both read should be few beside their own.
 constexpr int64_t kMinRows = 7;
+constexpr int64_t kMinChannels = 64;
+constexpr int64_t kLineFloats = 16;  // of a cache line
 
 }  // namespace
 
@@ -210,7 +214,12 @@ void PlanDepthwiseLast(ConvPlan& plan) {
   const auto tasks = std::clamp<int64_t>(static_cast<int64_t>(macs / kMinTaskMacs), 1, kMaxTasks);
   plan.rows_per_task = std::clamp<int64_t>(s.batch * axes.rows.out / tasks,
                                            std::min(kMinRows, axes.rows.out), axes.rows.out);
-  plan.rows_per_task = CeilDiv(axes.rows.out, CeilDiv(axes.rows.out, plan.rows_per_task));
+  const int64_t blocks = CeilDiv(axes.rows.out, plan.rows_per_task);
+  plan.rows_per_task = CeilDiv(axes.rows.out, blocks);
+  // Pictures too small to be cut, which have many channels.
+  const int64_t parts = std::clamp<int64_t>(tasks / (s.batch * blocks), 1,
+                                            std::max<int64_t>(1, s.out_channels / kMinChannels));
+  plan.channels_per_task = RoundUp(CeilDiv(s.out_channels, parts), kLineFloats);
   plan.packed_weight_bytes = static_cast<size_t>(RoundUp(s.out_channels * s.KernelSize() * 4, 64));
 }
 
@@ -224,13 +233,13 @@ void PackDepthwiseLast(const ConvPlan& plan, const void* weights, float* packed)
   }
 }
 
-void RunDepthwiseLastRows(const ConvPlan& plan, const ConvAxes& axes, const ConvArgs& args,
-                          int64_t row, int64_t rows) {
+void RunDepthwiseLastPart(const ConvPlan& plan, const ConvAxes& axes, const ConvArgs& args,
+                          const DepthwisePart& part, const RowRing& ring) {
   DepthwiseLastArgs a;
   a.axes = &axes;
   a.channels = plan.shape.in_channels;
-  a.row = row;
-  a.rows = rows;
+  a.part = part;
+  a.ring = ring;
   a.input = args.input;
   a.weights = args.packed;
   a.bias = args.bias;
@@ -239,25 +248,30 @@ void RunDepthwiseLastRows(const ConvPlan& plan, const ConvAxes& axes, const Conv
   a.lo = args.lo();
   a.hi = args.hi();
   HWY_DYNAMIC_DISPATCH(DepthwiseRows)(a);
-  const int64_t row_floats = axes.columns.out * a.channels, at = row * row_floats;
+  const int64_t at = part.row * axes.columns.out * a.channels + part.channel;
   FinishBlock(args.epilogue, args.output + at,
-              args.epilogue.residual != nullptr ? args.epilogue.residual + at : nullptr, rows,
-              row_floats, row_floats);
+              args.epilogue.residual != nullptr ? args.epilogue.residual + at : nullptr,
+              part.rows * axes.columns.out, part.channels, a.channels);
 }
 
 void RunDepthwiseLast(const ConvPlan& plan, const ConvArgs& args, Team& team) {
   const ConvShape& s = plan.shape;
   const ConvAxes axes = MakeAxes(s);
   const int64_t blocks = CeilDiv(axes.rows.out, plan.rows_per_task);
+  const int64_t channel_blocks = CeilDiv(s.out_channels, plan.channels_per_task);
   const int64_t in_size = s.InSize() * s.in_channels, out_size = s.OutSize() * s.out_channels;
-  team.Run(s.batch * blocks, [&](int64_t task, int) {
-    const int64_t image = task / blocks;
+  team.Run(s.batch * blocks * channel_blocks, [&](int64_t task, int) {
+    const int64_t image = task / (blocks * channel_blocks);
     ConvArgs a = args;
     a.input += image * in_size;
     a.output += image * out_size;
     if (a.epilogue.residual != nullptr) a.epilogue.residual += image * out_size;
-    const int64_t row = task % blocks * plan.rows_per_task;
-    RunDepthwiseLastRows(plan, axes, a, row, std::min(plan.rows_per_task, axes.rows.out - row));
+    DepthwisePart part;
+    part.row = task / channel_blocks % blocks * plan.rows_per_task;
+    part.rows = std::min(plan.rows_per_task, axes.rows.out - part.row);
+    part.channel = task % channel_blocks * plan.channels_per_task;
+    part.channels = std::min(plan.channels_per_task, s.out_channels - part.channel);
+    RunDepthwiseLastPart(plan, axes, a, part, {.rows = axes.rows.in});
   });
 }
 

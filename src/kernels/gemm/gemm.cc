@@ -21,6 +21,8 @@ constexpr int64_t kTallRows = 96;
 constexpr int64_t kMinRows = 32;
 constexpr int64_t kGoodTasks = 24;
 constexpr int64_t kFewTasks = 16;
+// What every core can keep in its own cache beside the rows that it multiplies with it.
+constexpr int64_t kNearBytes = 512 << 10;
 // B is used where it lies while its rows fit in L1 together, or when it is read at most twice.
 constexpr int64_t kDirectBytes = 32 << 10;
 // Outputs a GEMV task computes; their sums live on the stack.
@@ -89,22 +91,22 @@ void CutTasks(GemmPlan& plan, const TileGeometry& tile) {
                                std::max<int64_t>(most, 1));
   };
   const int64_t widest = std::max(kBlockColumns / tile.columns, int64_t{1}) * tile.columns;
-  // Down to one tile, or to the four that one row takes together.
-  const int64_t narrowest = s.m == 1 ? 4 * tile.columns : tile.columns;
+  const int64_t panels = s.m == 1 ? kRowPanels : 1;  // that one row takes together
 
-  plan.column_tasks = CeilDiv(s.n, widest);
-  plan.row_tasks = parts(kMaxTasks, plan.column_tasks, s.m / kTallRows);
-  plan.column_tasks =
-      std::max(plan.column_tasks, parts(kGoodTasks, plan.row_tasks, CeilDiv(s.n, narrowest)));
-  plan.columns_per_task =
-      WholePanels(tile, s.n, RoundUp(CeilDiv(s.n, plan.column_tasks), narrowest), narrowest);
-  plan.column_tasks = CeilDiv(s.n, plan.columns_per_task);
+  int64_t column_tasks = CeilDiv(s.n, widest);
+  plan.row_tasks = parts(kMaxTasks, column_tasks, s.m / kTallRows);
+  column_tasks = std::max(column_tasks,
+                          parts(kGoodTasks, plan.row_tasks, CeilDiv(s.n, panels * tile.columns)));
+  plan.column_cuts = CutPanels(tile, s.n, column_tasks, panels);
+  column_tasks = plan.column_tasks();
   if (plan.path != GemmPath::kPackB) {
-    plan.row_tasks = std::max(plan.row_tasks, parts(kFewTasks, plan.column_tasks, s.m / kMinRows));
+    plan.row_tasks = std::max(plan.row_tasks, parts(kFewTasks, column_tasks, s.m / kMinRows));
   }
-  plan.rows_per_task = RoundUp(CeilDiv(s.m, plan.row_tasks), tile.rows);
-  plan.row_tasks = CeilDiv(s.m, plan.rows_per_task);
-  if (plan.row_tasks * plan.column_tasks == 1) {
+  // A worker's tasks are neighbours. Along the rows it reads all of B, along the columns all of A and
+  // a part of every row of C, which other cores have in their caches: the fewer bytes of the two.
+  const int64_t b_bytes = s.n * s.k * 4, others = s.m * (s.k + s.n) * 4;
+  plan.rows_first = plan.path != GemmPath::kPackB && b_bytes <= std::min(others, kNearBytes);
+  if (plan.row_tasks * column_tasks == 1) {
     plan.entries_per_task = std::clamp<int64_t>(
         static_cast<int64_t>(kMinTaskMacs / std::max(macs, 1.0)), 1, plan.batch);
   }
@@ -115,26 +117,35 @@ void CutVectorTasks(GemmPlan& plan) {
   const int64_t outputs = std::max(s.m, s.n);
   const auto want =
       static_cast<int64_t>(kMinTaskMacs / static_cast<double>(std::max<int64_t>(s.k, 1)));
-  plan.columns_per_task =
+  const int64_t at_once =
       std::clamp<int64_t>(RoundUp(std::max<int64_t>(want, 1), 64), 64, kVectorOutputs);
-  plan.column_tasks = CeilDiv(outputs, plan.columns_per_task);
+  for (int64_t first = 0; first < outputs; first += at_once) plan.column_cuts.push_back(first);
+  plan.column_cuts.push_back(outputs);
   plan.row_tasks = 1;
-  plan.rows_per_task = 1;
-  if (plan.column_tasks == 1) {
+  if (plan.column_tasks() == 1) {
     plan.entries_per_task =
         std::clamp<int64_t>(want / std::max<int64_t>(outputs, 1), 1, plan.batch);
   }
 }
 
+// Of any task.
+int64_t MostColumns(const GemmPlan& plan) {
+  int64_t most = 0;
+  for (size_t i = 1; i < plan.column_cuts.size(); ++i) {
+    most = std::max(most, plan.column_cuts[i] - plan.column_cuts[i - 1]);
+  }
+  return most;
+}
+
 // Transposed A is packed unless so few columns use it that it is read once or twice anyway.
 bool PacksA(const GemmPlan& plan, const TileGeometry& tile) {
   return plan.shape.packed != PackedOperand::kA && plan.shape.trans_a == Transpose::kYes &&
-         plan.columns_per_task > 2 * tile.columns;
+         MostColumns(plan) > 2 * tile.columns;
 }
 
 size_t BufferBytesB(const GemmPlan& plan, const TileGeometry& tile) {
   const int64_t depth = std::min(plan.shape.k, kBlockK);
-  if (plan.path == GemmPath::kPackB) return PanelBytesB(depth, plan.columns_per_task);
+  if (plan.path == GemmPath::kPackB) return PanelBytesB(depth, MostColumns(plan));
   if (plan.path == GemmPath::kDirectB && plan.shape.n % tile.lanes != 0) {
     return PanelBytesB(depth, tile.lanes);
   }
@@ -190,14 +201,17 @@ void VectorTask(const GemmPlan& plan, const float* a, const float* b, float* c, 
               row ? outputs : step);
 }
 
-// The block of C that starts at (m0, n0), pointers already at the batch entry.
+// One block of C, pointers already at the batch entry.
 void BlockTask(const GemmPlan& plan, const float* a, const float* b, float* c, const TileArgs& e,
-               int64_t m0, int64_t n0, const Epilogue& then, int64_t c_offset, bool packs_a,
-               size_t b_bytes, std::byte* buffer) {
+               int64_t row_task, int64_t column_task, const Epilogue& then, int64_t c_offset,
+               bool packs_a, size_t b_bytes, std::byte* buffer) {
   const GemmShape& s = plan.shape;
   PanelTask t;
-  t.rows = std::min(plan.rows_per_task, s.m - m0);
-  t.columns = std::min(plan.columns_per_task, s.n - n0);
+  const TileGeometry tile = GetTileGeometry();
+  const int64_t m0 = CutRows(tile, s.m, plan.row_tasks, row_task);
+  const int64_t n0 = plan.column_cuts[static_cast<size_t>(column_task)];
+  t.rows = CutRows(tile, s.m, plan.row_tasks, row_task + 1) - m0;
+  t.columns = plan.column_cuts[static_cast<size_t>(column_task) + 1] - n0;
   t.k = s.k;
   if (s.packed == PackedOperand::kA) {
     t.a_panels = true;
@@ -209,7 +223,6 @@ void BlockTask(const GemmPlan& plan, const float* a, const float* b, float* c, c
     if (packs_a) t.a_buffer = reinterpret_cast<float*>(buffer + b_bytes);
   }
   const auto pack = [&](int64_t k0, int64_t kn, int64_t first, int64_t nn, float* panels) {
-    const TileGeometry tile = GetTileGeometry();
     for (int64_t j = 0, columns; j < nn; j += columns, panels += columns * kn) {
       columns = NextPanel(tile, nn - j);
       if (s.trans_b == Transpose::kYes) {
@@ -234,7 +247,8 @@ void BlockTask(const GemmPlan& plan, const float* a, const float* b, float* c, c
       break;
     default:
       t.b_panels = true;
-      t.b_continues = m0 + t.rows == s.m && n0 + t.columns < s.n;
+      t.columns_after = s.n - n0 - t.columns;
+      t.b_continues = (plan.rows_first || row_task + 1 == plan.row_tasks) && n0 + t.columns < s.n;
       t.b = s.k == 0 ? b : b + n0 * s.k;
       break;
   }
@@ -309,15 +323,16 @@ void Gemm(const GemmPlan& plan, const float* a, const float* b, float* c,
   const TileArgs e = TileEpilogue(epilogue);
   const bool packs_a = PacksA(plan, tile);
   const size_t b_bytes = BufferBytesB(plan, tile);
-  const int64_t blocks = plan.row_tasks * plan.column_tasks;
+  const int64_t column_tasks = plan.column_tasks(), blocks = plan.row_tasks * column_tasks;
   const int64_t groups = CeilDiv(plan.batch, plan.entries_per_task);
   team.Run(groups * blocks, [&](int64_t task, int worker) {
     std::byte* buffer =
         static_cast<std::byte*>(workspace) + plan.worker_bytes * static_cast<size_t>(worker);
     const int64_t first = task / blocks * plan.entries_per_task;
     const int64_t last = std::min(first + plan.entries_per_task, plan.batch);
-    const int64_t m0 = task % plan.row_tasks * plan.rows_per_task;
-    const int64_t n0 = task % blocks / plan.row_tasks * plan.columns_per_task;
+    const int64_t block = task % blocks;
+    const int64_t row_task = plan.rows_first ? block / column_tasks : block % plan.row_tasks;
+    const int64_t column_task = plan.rows_first ? block % column_tasks : block / plan.row_tasks;
     for (int64_t entry = first; entry < last; ++entry) {
       const Offsets o = EntryOffsets(plan.shape.batch, entry);
       TileArgs at = e;
@@ -325,13 +340,13 @@ void Gemm(const GemmPlan& plan, const float* a, const float* b, float* c,
       if (e.row_bias != nullptr) at.row_bias = e.row_bias + o.bias;
       if (e.column_bias != nullptr) at.column_bias = e.column_bias + o.bias;
       if (IsVectorPath(plan.path)) {
-        const int64_t outputs =
-            std::min(plan.columns_per_task, std::max(plan.shape.m, plan.shape.n) - n0);
-        VectorTask(plan, a + o.a, b + o.b, c + o.c, at, n0, outputs, epilogue.then, o.c,
+        const auto first_output = plan.column_cuts.begin() + column_task;
+        VectorTask(plan, a + o.a, b + o.b, c + o.c, at, first_output[0],
+                   first_output[1] - first_output[0], epilogue.then, o.c,
                    reinterpret_cast<float*>(buffer));
       } else {
-        BlockTask(plan, a + o.a, b + o.b, c + o.c, at, m0, n0, epilogue.then, o.c, packs_a, b_bytes,
-                  buffer);
+        BlockTask(plan, a + o.a, b + o.b, c + o.c, at, row_task, column_task, epilogue.then, o.c,
+                  packs_a, b_bytes, buffer);
       }
     }
   });

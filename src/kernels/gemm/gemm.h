@@ -20,6 +20,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "base/shape.h"
 #include "kernels/epilogue.h"
@@ -84,9 +85,13 @@ struct GemmPlan {
   GemmPath path = GemmPath::kEmpty;
   int64_t batch = 1;             // product of the batch extents
   int64_t entries_per_task = 1;  // batch entries; above 1 only where a task is a whole product
-  int64_t rows_per_task = 0, columns_per_task = 0;
-  int64_t row_tasks = 0, column_tasks = 0;
-  size_t worker_bytes = 0;   // workspace slice of one worker
+  // C's blocks: of a row where the matrix is a vector, else rows of equally many tiles and the columns
+  // between two cuts.
+  int64_t row_tasks = 0;
+  std::vector<int64_t> column_cuts = {};
+  bool rows_first = false;  // tasks are numbered along the rows, so that a worker has some rows
+  size_t worker_bytes = 0;  // workspace slice of one worker
+  int64_t column_tasks() const { return static_cast<int64_t>(column_cuts.size()) - 1; }
   const char* name() const;  // "gemm_packed_b"...
 };
 

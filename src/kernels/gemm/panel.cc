@@ -186,6 +186,11 @@ HWY_INLINE void SetB(const PanelTask& task, const TileGeometry& g, int64_t n, in
   }
 }
 
+// Columns of B from column `n` of the task on.
+HWY_INLINE int64_t Left(const PanelTask& task, int64_t n) {
+  return task.columns - n + task.columns_after;
+}
+
 // Packed B comes from far away: while the rows of `p` use one panel, their tiles fetch the one that
 // is used next, a line every kFetchSteps steps until all of it is asked for. Nothing where that one
 // was used before: it is near.
@@ -200,8 +205,7 @@ HWY_INLINE void FetchNext(const PanelTask& task, const TileGeometry& g, int64_t 
     depth = depth < task.k ? depth : 0;
     if (column > 0 && !task.b_continues) return;
   }
-  const int64_t width =
-      column >= task.columns ? g.columns : RoundUp(NextPanel(g, task.columns - column), g.lanes);
+  const int64_t width = RoundUp(NextPanel(g, Left(task, column)), g.lanes);
   const int64_t shares = CeilDiv(p.rows, static_cast<int64_t>(kTileRows));
   p.tile.fetch = task.b + column * task.k + depth * width;
   p.tile.fetch_step = HWY_MAX(CeilDiv(kFetchSteps * width, shares), kLineFloats);
@@ -215,6 +219,14 @@ HWY_INLINE void FetchNextRows(const PanelTask& task, int64_t m0, int64_t k, Pane
   p.tile.fetch = task.a + (m0 + kTileRows) * k;
   p.tile.fetch_step = kLineFloats;
   p.fetch_floats = HWY_MAX(task.rows - m0 - kTileRows, static_cast<int64_t>(0)) * k;
+}
+
+// Whether the next `count` panels are as wide as a tile.
+bool FullPanels(const TileGeometry& g, int64_t left, int64_t count) {
+  for (; count > 0 && left >= g.columns && NextPanel(g, left) == g.columns; --count) {
+    left -= g.columns;
+  }
+  return count == 0;
 }
 
 void PanelTaskImpl(const PanelTask& task) {
@@ -245,7 +257,7 @@ void PanelTaskImpl(const PanelTask& task) {
       SetA(task, m0, k0, k, p);
       if (task.out.row_bias != nullptr) p.tile.row_bias += m0 * p.tile.row_bias_step;
       for (int64_t n = 0; n < task.columns; n += p.columns) {
-        p.columns = NextPanel(g, task.columns - n);
+        p.columns = NextPanel(g, Left(task, n));
         SetB(task, g, n, k0, k, p);
         p.tile.fetch = nullptr;
         FetchNext(task, g, n, k0, m0, p);
@@ -254,17 +266,15 @@ void PanelTaskImpl(const PanelTask& task) {
         p.tile.c = task.out.c + at;
         if (task.out.residual != nullptr) p.tile.residual = task.out.residual + at;
         if (task.out.column_bias != nullptr) p.tile.column_bias = task.out.column_bias + n;
-        const int64_t across = kRowPanels * g.columns;
-        const bool whole = n + across <= task.columns &&
-                           NextPanel(g, task.columns - n - across + g.columns) == g.columns;
-        if (task.rows == 1 && task.b_panels && whole) {
+        if (task.rows == 1 && task.b_panels && n + kRowPanels * g.columns <= task.columns &&
+            FullPanels(g, Left(task, n), kRowPanels)) {
           if (p.a_panel_k > 0) {  // a panel of one row is that row
             p.tile.a += p.a_k0;
             p.tile.a_k = 1;
             p.a_panel_k = p.a_k0 = 0;
           }
           RowTile(p.tile, g.columns * task.k);
-          p.columns = across;
+          p.columns = kRowPanels * g.columns;
           continue;
         }
         PanelImpl(p);
@@ -383,15 +393,21 @@ int64_t PanelColumns(int64_t n) { return RoundUp(n, GetTileGeometry().lanes); }
 int64_t BlockHeight() { return RoundUp(kBlockRows, GetTileGeometry().rows); }
 
 int64_t NextPanel(const TileGeometry& tile, int64_t left) {
-  const int64_t most = tile.columns / tile.lanes;
-  if (most > 2 && CeilDiv(left, tile.lanes) == most + 1) return (most + 1) / 2 * tile.lanes;
-  return std::min(left, tile.columns);
+  const int64_t vectors = CeilDiv(left, tile.lanes), panels = CeilDiv(left, tile.columns);
+  return std::min(left, (2 * vectors + panels) / (2 * panels) * tile.lanes);  // rounded
 }
 
-int64_t WholePanels(const TileGeometry& tile, int64_t n, int64_t columns, int64_t step) {
-  // A last task of one vector's columns would begin inside the last panel but one.
-  while (columns < n && n % columns > 0 && n % columns <= tile.lanes) columns += step;
-  return columns;
+std::vector<int64_t> CutPanels(const TileGeometry& tile, int64_t n, int64_t tasks, int64_t step) {
+  const int64_t steps = CeilDiv(CeilDiv(n, tile.columns), step);
+  tasks = std::clamp<int64_t>(tasks, 1, std::max<int64_t>(steps, 1));
+  std::vector<int64_t> cuts = {0};
+  int64_t column = 0, panel = 0;
+  for (int64_t task = 1; task < tasks; ++task) {
+    for (; panel < steps * task / tasks * step; ++panel) column += NextPanel(tile, n - column);
+    cuts.push_back(column);
+  }
+  cuts.push_back(n);
+  return cuts;
 }
 
 int64_t EvenPanelColumns(int64_t n, int64_t vectors) {

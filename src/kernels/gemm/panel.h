@@ -9,15 +9,17 @@
 //             alone: its bits do not depend on how C is cut into tasks or tiles.
 //
 // Panels. B is stored as panels of `columns` columns, each [k][columns]; the last panel is only as
-// wide as its columns rounded up to whole vectors, padded with zeros, and where that would be one
-// vector the last two share what is left (NextPanel). A's panels are [k][rows]; the
+// wide as its columns rounded up to whole vectors, padded with zeros (widths: NextPanel). A's panels are [k][rows]; the
 // last one is as high as the tile that computes it. The panel of
 // column j starts at j * k.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
+#include "base/checked.h"
 #include "base/function_ref.h"
 #include "kernels/epilogue.h"
 #include "kernels/gemm/tile.h"
@@ -45,12 +47,18 @@ size_t PanelBytesB(int64_t k, int64_t n);
 size_t PanelBytesA(int64_t m, int64_t k);
 // Columns rounded up to what their panels occupy.
 int64_t PanelColumns(int64_t n);
-// Columns of the panel that begins where `left` > 0 columns are left. A tile one vector wide takes as long
-// as one of almost two: there are too few sums to hide the latency of one.
+// Columns of the panel that begins where `left` > 0 columns are left: its share of them, in whole vectors.
+// Even shares, because a tile one vector wide takes as long as one of almost two (there are too few sums
+// to hide the latency of one), and because tasks of equal panels are equal work.
 int64_t NextPanel(const TileGeometry& tile, int64_t left);
-// `columns` (a multiple of `step`, that of the tile's columns) or more for each task, so that no
-// panel of `n` columns is cut.
-int64_t WholePanels(const TileGeometry& tile, int64_t n, int64_t columns, int64_t step);
+// Where to cut `n` columns into at most `tasks` >= 1 parts that are as equal as whole panels allow, each but
+// the last a multiple of `step` of them: the first column of every part, and n.
+std::vector<int64_t> CutPanels(const TileGeometry& tile, int64_t n, int64_t tasks,
+                               int64_t step = 1);
+// Where part `task` of `tasks` begins when `rows` are cut into parts of equally many tiles.
+inline int64_t CutRows(const TileGeometry& tile, int64_t rows, int64_t tasks, int64_t task) {
+  return std::min(CeilDiv(rows, tile.rows) * task / tasks * tile.rows, rows);
+}
 // kBlockRows rounded up to whole tiles.
 int64_t BlockHeight();
 // Columns of a panel of at most `vectors` vectors where all panels of `n` columns are as even as they
@@ -102,7 +110,8 @@ struct PanelTask {
   const float* b = nullptr;
   int64_t b_k = 0;
   bool b_panels = false;
-  bool b_continues = false;  // with b_panels: the panel after the task's last one is used next
+  int64_t columns_after = 0;  // with b_panels: of B, behind the task's
+  bool b_continues = false;   // with b_panels: the panel after the task's last one is used next
   float* b_buffer = nullptr;
 
   // C's first element, leading dimension and the epilogue; a, b, k, rows are the driver's.

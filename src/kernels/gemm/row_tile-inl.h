@@ -23,8 +23,6 @@ namespace parallax::kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
-constexpr int kRowPanels = 4;
-
 // `t` describes the first of kRowPanels whole panels, which are `panel_step` floats apart.
 HWY_ATTR void RowTile(const TileArgs& t, int64_t panel_step) {
   const hn::ScalableTag<float> d;

@@ -12,6 +12,7 @@
 namespace parallax::kernels {
 
 inline constexpr int64_t kFetchSteps = 2;
+inline constexpr int kRowPanels = 4;  // that a single row takes together (row_tile-inl.h)
 
 struct TileArgs {
   // a(r, i) is a[r * a_row + i * a_k]; b(i, j) is b[i * b_k + j], for i < k.
