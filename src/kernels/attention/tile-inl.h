@@ -20,6 +20,7 @@
 #include <cstdint>
 
 #include "kernels/elementwise/tail-inl.h"
+#include "kernels/inner_loop-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace parallax::kernels {
@@ -27,13 +28,8 @@ namespace HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
-#if HWY_TARGET == HWY_AVX3 || HWY_ARCH_ARM_A64 || HWY_TARGET == HWY_RVV
-constexpr int kTileVectors = 4;
-constexpr int TallRows(int vectors) { return vectors == 4 ? 6 : 8; }
-#else
-constexpr int kTileVectors = 2;
-constexpr int TallRows(int vectors) { return vectors == 2 ? 6 : 8; }
-#endif
+constexpr int kTileVectors = kManyRegisters ? 4 : 2;
+constexpr int TallRows(int vectors) { return vectors == kTileVectors ? 6 : 8; }
 
 // One additive term of a tile of scores.
 struct TileMask {
@@ -78,13 +74,13 @@ struct ContextTileArgs {
   const V b1 = kVectors > 1 ? hn::LoadU(d, b + lanes) : b0;     \
   const V b2 = kVectors > 2 ? hn::LoadU(d, b + 2 * lanes) : b0; \
   const V b3 = kVectors > 3 ? hn::LoadU(d, b + 3 * lanes) : b0;
-#define PX_MULTIPLY_BY(r, element)                                    \
-  if constexpr (kRows > r) {                                          \
-    const V a = hn::Set(d, element);                                  \
-    c##r##0 = hn::MulAdd(a, b0, c##r##0);                             \
-    if constexpr (kVectors > 1) c##r##1 = hn::MulAdd(a, b1, c##r##1); \
-    if constexpr (kVectors > 2) c##r##2 = hn::MulAdd(a, b2, c##r##2); \
-    if constexpr (kVectors > 3) c##r##3 = hn::MulAdd(a, b3, c##r##3); \
+#define PX_MULTIPLY_BY(r, element)                          \
+  if constexpr (kRows > r) {                                \
+    const V a = hn::Set(d, element);                        \
+    AddProduct(a, b0, c##r##0);                             \
+    if constexpr (kVectors > 1) AddProduct(a, b1, c##r##1); \
+    if constexpr (kVectors > 2) AddProduct(a, b2, c##r##2); \
+    if constexpr (kVectors > 3) AddProduct(a, b3, c##r##3); \
   }
 
 template <int kRows, int kVectors>

@@ -17,6 +17,7 @@
 
 #include "kernels/conv/depthwise_block.h"
 #include "kernels/conv/finish-inl.h"
+#include "kernels/inner_loop-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace parallax::kernels {
@@ -25,9 +26,6 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
-
-// Whether the sums of two rows of eight outputs and nine weights have registers.
-constexpr bool kManyRegisters = HWY_TARGET == HWY_AVX3 || HWY_ARCH_ARM_A64 || HWY_TARGET == HWY_RVV;
 
 // One vector of channels, n of them, at neighbouring outputs: a whole one, or the last.
 template <bool kWhole>
@@ -60,15 +58,6 @@ struct Place {
   int64_t lo = 0, hi = 0;
   int64_t c_begin = 0, c_end = 0;  // channels
 };
-
-// The pointer, of which the compiler is told nothing: else GCC keeps a pointer to every input of a row
-// from one row to the next, more than there are registers for.
-HWY_INLINE const float* Opaque(const float* p) {
-#if HWY_COMPILER_GCC_ACTUAL
-  asm("" : "+r"(p));
-#endif
-  return p;
-}
 
 // Whether input `i` of a block is read, which may be its first or last one.
 template <Reach kReach>

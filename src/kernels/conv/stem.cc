@@ -19,6 +19,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/conv/finish-inl.h"
+#include "kernels/inner_loop-inl.h"
 
 #ifndef PARALLAX_KERNELS_CONV_STEM_ARGS_
 #define PARALLAX_KERNELS_CONV_STEM_ARGS_
@@ -60,11 +61,8 @@ using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
 // Positions of a register tile, by vectors of channels: as many as registers hold.
-#if HWY_TARGET == HWY_AVX3 || HWY_ARCH_ARM_A64 || HWY_TARGET == HWY_RVV
-constexpr int kPositions[] = {0, 16, 12, 8};
-#else
-constexpr int kPositions[] = {0, 12, 6, 4};
-#endif
+constexpr int kPositions[] = {0, kManyRegisters ? 16 : 12, kManyRegisters ? 12 : 6,
+                              kManyRegisters ? 8 : 4};
 
 #define PX_FOR_POSITIONS(X) \
   X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
@@ -94,12 +92,12 @@ HWY_INLINE void StemTile(const StemRow& r, int64_t column, const float* HWY_REST
     const V w0 = hn::LoadU(d, w);
     const V w1 = kVectors > 1 ? hn::LoadU(d, w + lanes) : w0;
     const V w2 = kVectors > 2 ? hn::LoadU(d, w + 2 * lanes) : w0;
-#define PX_MULTIPLY(p)                                                  \
-  if constexpr (kRows > p) {                                            \
-    const V a = hn::Set(d, x[p * stride]);                              \
-    s##p##_0 = hn::MulAdd(a, w0, s##p##_0);                             \
-    if constexpr (kVectors > 1) s##p##_1 = hn::MulAdd(a, w1, s##p##_1); \
-    if constexpr (kVectors > 2) s##p##_2 = hn::MulAdd(a, w2, s##p##_2); \
+#define PX_MULTIPLY(p)                                       \
+  if constexpr (kRows > p) {                                 \
+    const V a = hn::Set(d, x[p * stride]);                   \
+    AddProduct(a, w0, s##p##_0);                             \
+    if constexpr (kVectors > 1) AddProduct(a, w1, s##p##_1); \
+    if constexpr (kVectors > 2) AddProduct(a, w2, s##p##_2); \
   }
     PX_FOR_POSITIONS(PX_MULTIPLY)
 #undef PX_MULTIPLY

@@ -10,6 +10,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/conv/finish-inl.h"
+#include "kernels/inner_loop-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace parallax::kernels {
@@ -150,8 +151,6 @@ void OutputTile(const WinogradOutput& out) {
   }
 }
 
-HWY_INLINE void FetchToL2(const float* p) { __builtin_prefetch(p, 0, 2); }
-
 // A register tile of kRows tiles and kVectors vectors of columns. Depths are small here, often 16 or
 // 32: what a tile does besides its sums counts as much as they do, so it does nothing.
 #define PX_FOR_ROWS(X) \
@@ -176,12 +175,12 @@ HWY_INLINE void Products(const float* HWY_RESTRICT v, int64_t v_row, const float
     if constexpr (kVectors > 1) FetchToL2(u + ahead + lanes);
     if constexpr (kVectors > 2) FetchToL2(u + ahead + 2 * lanes);
     u += width;
-#define PX_MULTIPLY(r)                                                  \
-  if constexpr (kRows > r) {                                            \
-    const V a = hn::Set(d, v##r[k]);                                    \
-    m##r##_0 = hn::MulAdd(a, u0, m##r##_0);                             \
-    if constexpr (kVectors > 1) m##r##_1 = hn::MulAdd(a, u1, m##r##_1); \
-    if constexpr (kVectors > 2) m##r##_2 = hn::MulAdd(a, u2, m##r##_2); \
+#define PX_MULTIPLY(r)                                       \
+  if constexpr (kRows > r) {                                 \
+    const V a = hn::Set(d, v##r[k]);                         \
+    AddProduct(a, u0, m##r##_0);                             \
+    if constexpr (kVectors > 1) AddProduct(a, u1, m##r##_1); \
+    if constexpr (kVectors > 2) AddProduct(a, u2, m##r##_2); \
   }
     PX_FOR_ROWS(PX_MULTIPLY)
 #undef PX_MULTIPLY
@@ -199,11 +198,8 @@ HWY_INLINE void Products(const float* HWY_RESTRICT v, int64_t v_row, const float
 
 // Rows of a register tile, by vectors: as many as registers hold, for a single vector enough to
 // hide the latency of the FMA.
-#if HWY_TARGET == HWY_AVX3 || HWY_ARCH_ARM_A64 || HWY_TARGET == HWY_RVV
-constexpr int kRowsOf[] = {0, 16, 12, 8};
-#else
-constexpr int kRowsOf[] = {0, 12, 6, 4};
-#endif
+constexpr int kRowsOf[] = {0, kManyRegisters ? 16 : 12, kManyRegisters ? 12 : 6,
+                           kManyRegisters ? 8 : 4};
 
 // As many tiles of kRows rows as fit; gives the rows that are left.
 template <int kRows, int kVectors>

@@ -31,6 +31,7 @@
 
 #include "kernels/clamp-inl.h"
 #include "kernels/gemm/tile.h"
+#include "kernels/inner_loop-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace parallax::kernels {
@@ -38,13 +39,8 @@ namespace HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
-#if HWY_TARGET == HWY_AVX3 || HWY_ARCH_ARM_A64 || HWY_TARGET == HWY_RVV
-constexpr int kTileRows = 8;
-constexpr int kTileVectors = 3;
-#else
-constexpr int kTileRows = 6;
-constexpr int kTileVectors = 2;
-#endif
+constexpr int kTileRows = kManyRegisters ? 8 : 6;
+constexpr int kTileVectors = kManyRegisters ? 3 : 2;
 // Lower tiles for the last rows of a block: of up to this many.
 constexpr int kTileHalfRows = kTileRows / 2;
 constexpr int kTileMostRows = kTileRows * 3 / 4;
@@ -64,8 +60,6 @@ inline int TileHeight(int64_t rows) {
 // Even shorter ones have no time for that.
 constexpr int64_t kMinFetchK = 128;
 constexpr int64_t kMinFetchDownK = 32;
-
-HWY_INLINE void FetchToL2(const float* p) { __builtin_prefetch(p, 0, 2); }
 
 // Whether something is added to the sum of a tile at its end.
 inline bool TileAdds(const TileArgs& t) {
@@ -152,12 +146,12 @@ HWY_ATTR void Tile(const TileArgs& t) {
 #undef PX_POINTER
       at = 0;
     }
-#define PX_MULTIPLY(r)                                                \
-  if constexpr (kRows > r) {                                          \
-    const V a = hn::Set(d, a##r[at]);                                 \
-    c##r##0 = hn::MulAdd(a, b0, c##r##0);                             \
-    if constexpr (kVectors > 1) c##r##1 = hn::MulAdd(a, b1, c##r##1); \
-    if constexpr (kVectors > 2) c##r##2 = hn::MulAdd(a, b2, c##r##2); \
+#define PX_MULTIPLY(r)                                      \
+  if constexpr (kRows > r) {                                \
+    const V a = hn::Set(d, a##r[at]);                       \
+    AddProduct(a, b0, c##r##0);                             \
+    if constexpr (kVectors > 1) AddProduct(a, b1, c##r##1); \
+    if constexpr (kVectors > 2) AddProduct(a, b2, c##r##2); \
   }
 #define PX_STEP                                                         \
   {                                                                     \
@@ -165,13 +159,13 @@ HWY_ATTR void Tile(const TileArgs& t) {
     const V b1 = kVectors > 1 ? hn::LoadU(d, b + lanes) : b0;           \
     const V b2 = kVectors > 2 ? hn::LoadU(d, b + 2 * lanes) : b0;       \
     PX_FOR_ROWS(PX_MULTIPLY)                                            \
-    at += a_k;                                                          \
+    at = Opaque(at + a_k);                                              \
     if constexpr (kRows <= kTileFewRows) {                              \
       hwy::Prefetch(b + ahead);                                         \
       if constexpr (kVectors > 1) hwy::Prefetch(b + ahead + lanes);     \
       if constexpr (kVectors > 2) hwy::Prefetch(b + ahead + 2 * lanes); \
     }                                                                   \
-    b += b_k;                                                           \
+    b = Opaque(b + b_k);                                                \
   }
     static_assert(kFetchSteps == 2);
     int64_t k = t.k;
