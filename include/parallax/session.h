@@ -32,7 +32,7 @@ namespace parallax::api {
 struct SessionOptions {
   int threads = 0;                  // 0: the CPUs this process may use
   std::string allow_external = {};  // one more folder that external weights may lie in
-  // No kernel that multiplies other numbers than the model says, for speed (Winograd).
+  // Multiplies what the model says: no Winograd, no subnormal weights taken as 0, for speed.
   bool precise = false;
 };
 

@@ -16,8 +16,8 @@ void AddModelOptions(CLI::App* app, ModelOptions* options) {
   app->add_option("model", options->path, "ONNX model file")->required()->type_name("MODEL");
   app->add_option("--allow-external", options->allow_external,
                   "Folder outside the model's own that external weights may lie in")
-      ->type_name("PATH")
-      ->check(CLI::ExistingDirectory);
+      ->check(CLI::ExistingDirectory)
+      ->type_name("FOLDER");
 }
 
 runtime::SessionOptions SessionArguments::Options() const {
@@ -32,7 +32,7 @@ void AddSessionOptions(CLI::App* app, SessionArguments* arguments) {
   app->add_option("--threads", arguments->threads, "Threads (default: the CPUs of this process)")
       ->check(CLI::Range(1, 1024));
   app->add_flag("--precise", arguments->precise,
-                "No kernel that multiplies other numbers than the model says (Winograd)");
+                "Multiply what the model says: no Winograd, no subnormal weights taken as 0");
   app->add_flag("--unfused", arguments->unfused,
                 "Run the model's operators one by one, in its own layout");
 }

@@ -36,9 +36,10 @@ Result<void> ReadOpsets(const ::onnx::ModelProto& proto, Model* model) {
 void ListUnsupported(const Graph& graph, std::vector<std::string>* list) {
   for (const Node& n : graph.nodes) {
     if (ops::FindOp(n.domain, n.op, n.opset) == nullptr) {
-      list->push_back(fmt::format("node {}: {}::{} (opset {}){}", n.Label(graph),
-                                  n.domain.empty() ? "ai.onnx" : n.domain, n.op, n.opset,
-                                  ops::IsKnownOp(n.domain, n.op) ? ", not in this opset" : ""));
+      list->push_back(fmt::format(
+          "node {}: {}::{} ({}){}", n.Label(graph), n.domain.empty() ? "ai.onnx" : n.domain, n.op,
+          n.opset > 0 ? fmt::format("opset {}", n.opset) : "no opset imported",
+          ops::IsKnownOp(n.domain, n.op) ? ", not in this opset" : ""));
     }
     for (const Subgraph& s : n.subgraphs) ListUnsupported(*s.graph, list);
   }

@@ -49,7 +49,7 @@ class LayoutPass {
     made_.assign(graph_.values.size(), true);
     last_.assign(graph_.values.size(), kNoValue);
     for (Node& n : nodes) {
-      if (!Convert(n)) Keep(std::move(n));
+      if (!Convert(n)) Push(std::move(n));
     }
     for (ValueId v : graph_.outputs) First(v);
     Compact(&graph_, std::vector<bool>(graph_.nodes.size(), false));
@@ -74,7 +74,11 @@ class LayoutPass {
     value.constant = std::move(tensor);
     return Add(std::move(value));
   }
+  // What the node reads exists before it.
   void Push(Node n) {
+    for (ValueId v : n.inputs) {
+      if (v != kNoValue) First(v);
+    }
     const auto id = static_cast<NodeId>(graph_.nodes.size());
     for (ValueId v : n.outputs) {
       if (v != kNoValue) graph_.value(v).producer = id;
@@ -149,13 +153,6 @@ class LayoutPass {
     }
   }
 
-  void Keep(Node n) {
-    for (ValueId v : n.inputs) {
-      if (v != kNoValue) First(v);
-    }
-    Push(std::move(n));
-  }
-
   bool Convert(Node& n) {
     if (!n.subgraphs.empty() || n.outputs.empty() || n.outputs[0] == kNoValue) return false;
     for (ValueId v : n.outputs) {
@@ -186,7 +183,6 @@ class LayoutPass {
     // An image's few planes are gathered anyway, and moving them would cost more than that.
     if (!HasLast(n.inputs[0]) && x[1] <= 4 && groups == 1) {
       n.attributes.Set("planar_input", int64_t{1});
-      First(n.inputs[0]);
     } else {
       n.inputs[0] = Last(n.inputs[0]);
     }

@@ -6,8 +6,9 @@
 //
 // Contract: f32 constants; every inner value is read by the next node only. The products of each
 // output are rounded otherwise than before; weights are computed in f64 and rounded once a fold.
-// Ranks must be known, shapes need not: it runs once for a session, so that all its plans share the
-// weights.
+// Nothing is folded where a weight or bias would not be finite. Ranks must be known, shapes need not:
+// it runs once for a session, so that all its plans share the weights.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -23,6 +24,11 @@ double FloatAt(const Tensor& t, int64_t i) {
   float f = 0;
   std::memcpy(&f, t.bytes_begin() + i * static_cast<int64_t>(sizeof f), sizeof f);
   return static_cast<double>(f);
+}
+
+bool AllFinite(const Tensor& t) {
+  const float* x = t.data<float>();
+  return std::all_of(x, x + t.elements(), [](float v) { return std::isfinite(v); });
 }
 
 // A constant f32 vector of `n` elements, or nothing.
@@ -106,12 +112,15 @@ Result<void> Fold(Rewriter& r, NodeId i) {
     const auto bias =
         biased ? VectorOf(r, conv.inputs[2], channels) : Values(static_cast<size_t>(channels), 0.0);
     if (!a || !bias) continue;
+    const auto finite = [](double v) { return std::isfinite(static_cast<float>(v)); };
+    if (!std::all_of(a->scale.begin(), a->scale.end(), finite)) continue;
 
     PX_ASSIGN_OR_RETURN(Tensor offsets, Tensor::Allocate(DType::kF32, Shape{channels}));
     for (size_t oc = 0; oc < bias->size(); ++oc) {
       offsets.mutable_data<float>()[oc] =
           static_cast<float>((*bias)[oc] * a->scale[oc] + a->shift[oc]);
     }
+    if (!AllFinite(offsets)) continue;
     ValueId w = conv.inputs[1];
     if (a->scales) {
       PX_ASSIGN_OR_RETURN(Tensor folded, Tensor::Allocate(DType::kF32, weights->shape()));
@@ -120,6 +129,7 @@ Result<void> Fold(Rewriter& r, NodeId i) {
       for (int64_t e = 0; e < weights->elements(); ++e) {
         to[e] = static_cast<float>(FloatAt(*weights, e) * a->scale[static_cast<size_t>(e / depth)]);
       }
+      if (!AllFinite(folded)) continue;
       weights->DropPages();
       w = r.AddConstant(r.value(w).name + " (folded)", std::move(folded));
     }

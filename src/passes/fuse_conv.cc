@@ -6,9 +6,11 @@
 // each part but the Conv optional; the scale, any number of Mul and Add with one number each, only after
 // an activation (before one it went into the weights).
 //
-// Contract: f32, constant weights; every inner value is read by the next part only. Results stay
+// Contract: f32; every inner value is read by the next part only. Results stay
 // the same bits but for activations, which are evaluated by the same functions, and scales, whose
 // product and sum are rounded once.
+#include <cmath>
+
 #include "ops/core/epilogue_op.h"
 #include "passes/passes.h"
 #include "passes/rewriter.h"
@@ -118,11 +120,15 @@ class ConvFuser {
         continue;
       }
       const Attributes& old = r_.node(conv).attributes;
-      const float scale = old.Float("output_scale", 1), shift = old.Float("output_shift", 0);
+      float scale = old.Float("output_scale", 1), shift = old.Float("output_shift", 0);
+      if (multiplies) scale *= *by;
+      shift = multiplies ? shift * *by : shift + *by;
+      // Numbers whose product is too large, or too small, are not one number.
+      if (!std::isfinite(shift) || !(std::isnormal(scale) || *by == 0.0f)) continue;
       Extend(i, conv, 0, kNoValue);
       Attributes& a = r_.graph().node(i).attributes;
-      a.Set("output_scale", multiplies ? scale * *by : scale);
-      a.Set("output_shift", multiplies ? shift * *by : shift + *by);
+      a.Set("output_scale", scale);
+      a.Set("output_shift", shift);
       return true;
     }
     return false;

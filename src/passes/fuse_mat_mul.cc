@@ -53,7 +53,9 @@ class MatMulFuser {
     if (!a || !b || !out || a->rank() < 2 || b->rank() < 2) return std::nullopt;
     Node fused = MakeFused(std::string(kFused), *n, {n->inputs[0], n->inputs[1]}, n->outputs);
     if (gemm == nullptr) return fused;
-    fused.attributes = gemm->attributes;
+    for (const Attributes::Entry& e : gemm->attributes.entries()) {
+      if (e.name != "beta") fused.attributes.Set(e.name, e.value);  // of C alone
+    }
     if (gemm->inputs.size() <= 2 || gemm->inputs[2] == kNoValue) return fused;
     const ValueId c = gemm->inputs[2];
     if (gemm->attributes.Float("beta", 1.0f) != 1.0f) return std::nullopt;

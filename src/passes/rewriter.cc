@@ -35,7 +35,9 @@ NodeId Rewriter::OnlyFor(ValueId v, NodeId reader, std::string_view op,
       return kNoNode;
     }
   }
-  return ReadOnlyBy(v, {reader}) ? producer : kNoNode;
+  const std::vector<ValueId>& reads = node(reader).inputs;
+  const bool once = std::count(reads.begin(), reads.end(), v) == 1;
+  return once && ReadOnlyBy(v, {reader}) ? producer : kNoNode;
 }
 
 bool Rewriter::ReadOnlyBy(ValueId v, std::initializer_list<NodeId> readers) const {

@@ -43,7 +43,7 @@ class Rewriter {
   // The node that makes `v`, or kNoNode for inputs, captures and constants.
   NodeId Producer(ValueId v) const;
   // The producer of `v` when it is that operator, makes nothing else that is read, and `reader` is
-  // the only one that reads `v`, which is no output of the graph.
+  // the only one that reads `v`, and once (not as x + x), which is no output of the graph.
   NodeId OnlyFor(ValueId v, NodeId reader, std::string_view op, std::string_view domain = "") const;
   // Whether `readers` are all that read `v`, which is no output of the graph.
   bool ReadOnlyBy(ValueId v, std::initializer_list<NodeId> readers) const;

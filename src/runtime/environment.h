@@ -19,7 +19,7 @@ namespace parallax::runtime {
 // How a session computes; the same for all its runs.
 struct ExecutionOptions {
   bool lower = true;  // fuse operators and choose layouts; off: the nodes of the model one by one
-  bool precise = false;  // no kernel that changes what is multiplied and added for speed
+  bool precise = false;  // nothing changes what is multiplied and added for speed
 };
 
 class Environment {

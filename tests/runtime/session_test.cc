@@ -53,6 +53,19 @@ std::vector<Tensor> MustRun(Session* session, std::vector<Tensor> inputs) {
   return outputs.ok() ? *outputs : std::vector<Tensor>();
 }
 
+// Subnormal weights cost a hundred times as much as others, and are taken as 0, unless that is unwanted.
+TEST(Session, SubnormalWeights) {
+  const std::string text = Text(R"(g (float[2,2] x) => (float[2,2] y)
+    <float[2,2] a = {1e-20, 2.0, 3.0, -1e-20}, float[2,2] b = {1e-19, 1.0, 1.0, 1e-20}> {
+    w = Mul(a, b)  y = MatMul(x, w) })");
+  const Tensor x = Make({2, 2}, {1e30f, 0.0f, 0.0f, 1e30f});
+  const float kept = 1e30f * (1e-20f * 1e-19f), other = 1e30f * (-1e-20f * 1e-20f);
+  EXPECT_EQ(Values(MustRun(Load(text).get(), {x})[0]),
+            (std::vector<float>{0.0f, 2 * 1e30f, 3 * 1e30f, 0.0f}));
+  EXPECT_EQ(Values(MustRun(Load(text, {.execution = {.precise = true}}).get(), {x})[0]),
+            (std::vector<float>{kept, 2 * 1e30f, 3 * 1e30f, other}));
+}
+
 // Two readers of one value: neither may write over it.
 TEST(Session, InPlaceWithASecondReader) {
   auto session = Load(Text(R"(g (float[4] x) => (float[8] y) {

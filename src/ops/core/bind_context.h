@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "kernels/subnormals.h"
 #include "ops/core/kernel.h"
 #include "ops/core/node_context.h"
 #include "ops/core/op_def.h"
@@ -71,16 +72,22 @@ class BindContext : public ShapedContext {
 
   // Threads that may run the kernel: size per-worker workspace by it, never the results.
   int team_size() const { return team_size_; }
-  // Kernels may not change what is multiplied and added for speed (Winograd).
+  // Kernels may not change what is multiplied and added for speed (Winograd, subnormal weights).
   bool precise() const { return precise_; }
   // REQUIRES: constant(i) is not null. `source` may be misaligned: pack with byte copies. `layout`
   // names everything the packed form depends on. The kernel must not read input i: it gets null,
-  // so that the original need not be kept in memory.
+  // so that the original need not be kept in memory. Unless precise(), subnormal f32 become zeros.
   Result<std::shared_ptr<const void>> Pack(
       int i, std::string_view layout, size_t bytes,
       const std::function<void(const Tensor& source, void* packed)>& pack) {
     packed_ |= uint64_t{1} << i;
-    return packs_->Get(*constant(i), layout, bytes, pack);
+    if (precise_ || constant(i)->dtype() != DType::kF32) {
+      return packs_->Get(*constant(i), layout, bytes, pack);
+    }
+    return packs_->Get(*constant(i), layout, bytes, [&](const Tensor& source, void* packed) {
+      pack(source, packed);
+      kernels::FlushSubnormals(static_cast<float*>(packed), static_cast<int64_t>(bytes / 4));
+    });
   }
   bool packed(int i) const { return i < 64 && (packed_ >> i & 1) != 0; }
 
