@@ -12,6 +12,7 @@
 #include "cli/human.h"
 #include "cli/inputs.h"
 #include "passes/passes.h"
+#include "plan/branches.h"
 #include "plan/cost.h"
 
 namespace parallax::cli {
@@ -23,6 +24,13 @@ struct AnalyzeArguments {
   bool json = false;
 };
 
+// What can run side by side in a graph, or in a body of one of its nodes.
+struct Structure {
+  std::string node, body;  // "" for the graph itself
+  int64_t nodes = 0;
+  plan::Branches branches;
+};
+
 struct Analysis {
   Model model;
   std::vector<std::string> unsupported;
@@ -32,6 +40,7 @@ struct Analysis {
   std::vector<TensorType> input_types;  // concrete, as the cost is counted for
   std::string cost_note;                // why there is no cost
   plan::GraphCost cost;
+  std::vector<Structure> structure;  // the graph's, then those of the bodies in it
 };
 
 void CountNodes(const Graph& graph, Analysis* a) {
@@ -54,6 +63,21 @@ void CountParameters(const Graph& graph, std::map<const std::byte*, bool>* seen,
   for (const Node& n : graph.nodes) {
     for (const Subgraph& s : n.subgraphs) CountParameters(*s.graph, seen, a);
   }
+}
+
+// Of the graph and, behind it, of all bodies in it.
+Result<void> FindStructure(const Graph& graph, std::string node, std::string body,
+                           std::vector<Structure>* all) {
+  PX_ASSIGN_OR_RETURN(const plan::Units units, plan::MakeUnits(graph));
+  all->push_back({std::move(node), std::move(body), static_cast<int64_t>(units.units.size()),
+                  plan::FindBranches(units)});
+  for (const Node& n : graph.nodes) {
+    for (const Subgraph& s : n.subgraphs) {
+      const std::string label = n.name.empty() ? n.Label(graph) : n.name;
+      PX_RETURN_IF_ERROR(FindStructure(*s.graph, label, s.attribute, all));
+    }
+  }
+  return {};
 }
 
 int64_t NodesOf(const Graph& graph) {
@@ -130,6 +154,10 @@ Result<Analysis> Analyze(const AnalyzeArguments& args) {
     return a;
   }
   a.cost = std::move(*cost);
+  PX_ASSIGN_OR_RETURN(const ops::Inference known, ops::InferGraph(a.model.graph, inputs));
+  Graph folded = a.model.graph.Clone();
+  PX_RETURN_IF_ERROR(passes::FoldKnown(&folded, known));
+  PX_RETURN_IF_ERROR(FindStructure(folded, "", "", &a.structure));
   return a;
 }
 
@@ -191,6 +219,29 @@ void PrintValues(const Analysis& a) {
   }
 }
 
+// Bodies where nothing can run side by side are many in some models, and are only counted.
+void PrintStructure(const Analysis& a) {
+  std::vector<std::string> names = {"structure at these shapes"};
+  std::vector<const Structure*> shown;
+  for (size_t i = 0; i < a.structure.size(); ++i) {
+    const Structure& s = a.structure[i];
+    if (i > 0 && s.branches.parallel_layers == 0) continue;
+    names.push_back(i == 0 ? "graph" : fmt::format("  {} of {}", s.body, s.node));
+    shown.push_back(&s);
+  }
+  const int width = ColumnWidth(28, names);
+  Print("\n{:<{}} {:>6} {:>9} {:>7} {:>9} {:>7}\n", names[0], width, "nodes", "branches", "layers",
+        "parallel", "widest");
+  for (size_t i = 0; i < shown.size(); ++i) {
+    const plan::Branches& b = shown[i]->branches;
+    Print("{:<{}} {:>6} {:>9} {:>7} {:>9} {:>7}\n", names[i + 1], width, shown[i]->nodes,
+          b.branches.size(), b.layers, b.parallel_layers, b.max_branches);
+  }
+  if (const size_t others = a.structure.size() - shown.size(); others > 0) {
+    Print("  and {} bodies with one branch a layer\n", others);
+  }
+}
+
 void PrintAnalysis(const AnalyzeArguments& args, const Analysis& a) {
   const Model& m = a.model;
   Print("{}  {}\n", args.model.path, HumanBytes(static_cast<double>(m.file_bytes)));
@@ -222,6 +273,7 @@ void PrintAnalysis(const AnalyzeArguments& args, const Analysis& a) {
     Print("{:<{}} {:>6} {:>12}\n", op, width, count,
           it == a.cost.flops_by_op.end() || it->second == 0 ? "" : HumanCount(it->second));
   }
+  if (!a.structure.empty()) PrintStructure(a);
   if (!a.unsupported.empty()) {
     Print("\nunsupported nodes: {}\n", a.unsupported.size());
     for (const std::string& line : a.unsupported) Print("  {}\n", line);
@@ -270,6 +322,20 @@ void PrintJson(const AnalyzeArguments& args, const Analysis& a) {
     json["unknown_nodes"] = a.cost.unknown_nodes;
     json["loops_counted_once"] = a.cost.open_loops;
     json["ifs_by_costlier_side"] = a.cost.open_ifs;
+    // Without a delegate every node stays on the CPU, before and after.
+    const auto graph = [](const Structure& s) {
+      const nlohmann::ordered_json counts{{"nodes", s.nodes},
+                                          {"layers", s.branches.layers},
+                                          {"parallel_layers", s.branches.parallel_layers},
+                                          {"max_branches", s.branches.max_branches}};
+      return nlohmann::ordered_json{{"pre", counts}, {"post", counts}, {"planned", counts}};
+    };
+    json["graph"] = graph(a.structure[0]);
+    json["subgraphs"] = nlohmann::ordered_json::array();
+    for (size_t i = 1; i < a.structure.size(); ++i) {
+      const Structure& s = a.structure[i];
+      json["subgraphs"].push_back({{"node", s.node}, {"body", s.body}, {"graph", graph(s)}});
+    }
   } else {
     json["cost_note"] = a.cost_note;
   }

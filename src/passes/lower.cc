@@ -30,10 +30,16 @@ void Specialize(Graph* graph, const ops::Inference& known) {
   Compact(graph, dead);
 }
 
-Result<void> Lower(Graph* graph, const ops::Inference& known) {
+Result<void> FoldKnown(Graph* graph, const ops::Inference& known) {
   Specialize(graph, known);
   PX_RETURN_IF_ERROR(FoldConstants(graph));
+  RemoveIdentities(graph);
   RemoveDeadCode(graph);
+  return {};
+}
+
+Result<void> Lower(Graph* graph, const ops::Inference& known) {
+  PX_RETURN_IF_ERROR(FoldKnown(graph, known));
   SimplifyMoves(graph);
   NameActivations(graph);
   NameLayerNorm(graph);

@@ -36,6 +36,9 @@ Result<void> FoldAffine(Graph* graph);
 // everything known folded in, then fusion and layout.
 Result<void> Lower(Graph* graph, const ops::Inference& known);
 
+// Makes `graph` what a plan places on processors: everything known folded in, before fusion and layout.
+Result<void> FoldKnown(Graph* graph, const ops::Inference& known);
+
 // Types and constants of the inference become the graph's own.
 void Specialize(Graph* graph, const ops::Inference& known);
 // One file each, with its contract on top.

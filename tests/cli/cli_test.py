@@ -446,6 +446,27 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(found["flops"], 6)
         self.assertEqual(found["unsupported"], [])
 
+    def test_analyze_structure(self):
+        # Two branches side by side, of which one is an If.
+        sides = [helper.make_graph([helper.make_node(op, ["a"], ["s"])], op, [], [value("s", [4])])
+                 for op in ("Relu", "Neg")]
+        model = self.path / "diamond.onnx"
+        save(model, [helper.make_node("Abs", ["x"], ["a"]), helper.make_node("Exp", ["a"], ["e"]),
+                     helper.make_node("Tanh", ["e"], ["t"]),
+                     helper.make_node("If", ["c"], ["i"], name="which", then_branch=sides[0], else_branch=sides[1]),
+                     helper.make_node("Add", ["t", "i"], ["y"])],
+             [value("x", [4]), value("c", [], TensorProto.BOOL)], [value("y", [4])])
+        found = json.loads(parallax("analyze", model, "--json").stdout)
+        counts = {"nodes": 5, "layers": 3, "parallel_layers": 1, "max_branches": 2}
+        self.assertEqual(found["graph"], {graph: counts for graph in ("pre", "post", "planned")})
+        self.assertEqual([(s["node"], s["body"]) for s in found["subgraphs"]],
+                         [("which", "else_branch"), ("which", "then_branch")])
+        one = {"nodes": 1, "layers": 1, "parallel_layers": 0, "max_branches": 1}
+        self.assertEqual(found["subgraphs"][0]["graph"]["pre"], one)
+        text = parallax("analyze", model).stdout
+        self.assertRegex(text, r"graph +5 +4 +3 +1 +2\n")
+        self.assertIn("and 2 bodies with one branch a layer", text)
+
     def test_analyze_follows_trip_counts(self):
         body = helper.make_graph([helper.make_node("Add", ["a", "a"], ["b"])], "body",
                                  [value("i", [], TensorProto.INT64), value("c", [], TensorProto.BOOL), value("a", [8])],
