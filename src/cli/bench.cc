@@ -36,16 +36,22 @@ struct NodeTime {
   ops::Cost cost;
 };
 
-// Keeps each node's fastest run.
+// Keeps each node's fastest run. Control flow has the time of its own only, without that of the nodes in its
+// bodies, which are there themselves.
 class OpProfile final : public runtime::Observer {
  public:
   void OnNode(const runtime::NodeEvent& e) override {
     NodeTime& t = nodes_[&e.node];
-    const double us = e.end_us - e.start_us;
+    double us = e.end_us - e.start_us;
+    const std::pair<double, double> spent = {e.start_us, us};
+    for (; !spent_.empty() && spent_.back().first >= e.start_us; spent_.pop_back()) {
+      us -= spent_.back().second;
+    }
+    spent_.push_back(spent);
     if (t.op.empty()) {
       t.name = e.node.name;
       t.op = e.node.QualifiedOp();
-      t.kernel = e.kernel;
+      t.kernel = e.kernel.empty() ? "(control flow)" : e.kernel;
       if (!e.outputs.empty()) {
         t.shape = e.outputs[0].shape.ToString();
         t.cost = ops::EstimateCost(e.node, e.inputs, e.outputs);
@@ -63,6 +69,8 @@ class OpProfile final : public runtime::Observer {
 
  private:
   std::map<const Node*, NodeTime> nodes_;
+  std::vector<std::pair<double, double>>
+      spent_;  // start and time of what ran and is in no body yet
 };
 
 struct Latency {
@@ -79,6 +87,23 @@ Latency Statistics(std::vector<double> ms) {
   l.median = n % 2 == 1 ? ms[n / 2] : (ms[n / 2 - 1] + ms[n / 2]) / 2;
   l.p90 = ms[std::min(n - 1, (n * 9 + 9) / 10 - 1)];
   return l;
+}
+
+// What was fed, some of it: extents that nobody gave change the time like no other thing.
+void PrintInputs(const Graph& graph, const SymbolTable& symbols, const Inputs& inputs) {
+  constexpr size_t kMost = 4;
+  std::vector<std::string> shown;
+  for (size_t i = 0; i < std::min(inputs.types.size(), kMost); ++i) {
+    shown.push_back(fmt::format("{} {}", graph.value(graph.inputs[i]).name,
+                                ToString(inputs.types[i], symbols)));
+  }
+  const size_t others = inputs.types.size() - shown.size();
+  Print("inputs       {}{}\n", fmt::join(shown, ", "),
+        others > 0 ? fmt::format(" and {} more", others) : "");
+  if (const Assumptions& a = inputs.assumptions; !a.open_extents.empty()) {
+    Print("             open extents of {} were taken as 1; set them with {}\n",
+          fmt::join(a.open_extents, ", "), a.shape_example);
+  }
 }
 
 void Progress(int done, int total) {
@@ -126,9 +151,12 @@ void PrintOps(const std::vector<NodeTime>& nodes, const Limits& limits) {
     shapes.push_back(nodes[i].shape);
   }
   const int kernel_width = ColumnWidth(20, kernels), shape_width = ColumnWidth(24, shapes);
-  // Winograd multiplies less than the formula that is counted: it can pass the peak.
   Print("\nmeasured limits: {:.0f} GFLOP/s (FMA), {:.1f} GB/s read from memory\n", limits.gflops,
         limits.read_gbps);
+  Print(
+      "Winograd multiplies less than the formula that is counted and can pass the first, what lies "
+      "in a cache "
+      "the second.\n");
   Print("\n{:<36} {:<{}} {:<{}} {:>10} {:>9} {:>6} {:>8}\n", "node", "kernel", kernel_width,
         "output", shape_width, "us", "GFLOP/s", "% peak", "GB/s");
   for (size_t i = 0; i < shown; ++i) {
@@ -166,6 +194,7 @@ Result<void> Bench(const BenchArguments& args) {
   PX_ASSIGN_OR_RETURN(Model model, LoadModel(args.model));
   double load_ms = NowMilliseconds() - load_start;
   PX_ASSIGN_OR_RETURN(const Inputs inputs, MakeInputs(model, args.inputs, 0));
+  const SymbolTable symbols = model.symbols;
   const double create_start = NowMilliseconds();
   PX_ASSIGN_OR_RETURN(std::unique_ptr<runtime::Session> session,
                       runtime::Session::Create(std::move(model), args.session.Options()));
@@ -202,6 +231,14 @@ Result<void> Bench(const BenchArguments& args) {
     json["model"] = args.model.path;
     json["threads"] = session->threads();
     json["mode"] = "sequential";
+    const Graph& graph = session->model().graph;
+    json["inputs"] = nlohmann::ordered_json::array();
+    for (size_t i = 0; i < inputs.types.size(); ++i) {
+      const std::optional<Shape> shape = inputs.types[i].shape();
+      json["inputs"].push_back({{"name", graph.value(graph.inputs[i]).name},
+                                {"dtype", Name(inputs.types[i].dtype)},
+                                {"shape", shape->dims()}});
+    }
     json["latency_ms"] = {{"min", l.min}, {"mean", l.mean}, {"median", l.median},
                           {"p90", l.p90}, {"max", l.max},   {"runs", ms.size()}};
     json["planned_bytes"] = {{"activations", memory.activations},
@@ -221,6 +258,7 @@ Result<void> Bench(const BenchArguments& args) {
   }
   Print("{} on {} thread(s), {} runs after {} warm-up\n", args.model.path, session->threads(),
         args.runs, args.warmup);
+  PrintInputs(session->model().graph, symbols, inputs);
   // One unit for the whole line, so that its numbers compare at a glance.
   const bool in_us = l.median < 1;
   const double scale = in_us ? 1e3 : 1;
@@ -250,7 +288,9 @@ void AddBenchCommand(CLI::App* app, int* exit_code) {
   command->add_option("--warmup", args->warmup, "Runs before measuring")
       ->check(CLI::Range(0, 1000000))
       ->capture_default_str();
-  command->add_flag("--ops", args->ops, "Time every operator");
+  command->add_flag(
+      "--ops", args->ops,
+      "Time every operator, in as many more runs: its kernel, rates and part of the peak");
   command->add_flag("--json", args->json, "Print JSON");
   command->callback([args, exit_code] {
     Result<void> result = Bench(*args);

@@ -16,7 +16,7 @@ void AddModelOptions(CLI::App* app, ModelOptions* options) {
   app->add_option("model", options->path, "ONNX model file")->required()->type_name("MODEL");
   app->add_option("--allow-external", options->allow_external,
                   "Folder outside the model's own that external weights may lie in")
-      ->check(CLI::ExistingDirectory)
+      ->check(CLI::Validator(CLI::ExistingDirectory).description(""))
       ->type_name("FOLDER");
 }
 

@@ -508,7 +508,9 @@ class CommandLine(unittest.TestCase):
 
     def test_bench_units(self):
         # Three elements take far less than a millisecond; its digits must not all be zeros.
-        latency = parallax("bench", self.model, "--runs", 3).stdout.splitlines()[1]
+        lines = parallax("bench", self.model, "--runs", 3).stdout.splitlines()
+        self.assertEqual(lines[1], "inputs       x f32[1,3], b f32[3]")
+        latency = next(line for line in lines if line.startswith("latency"))
         self.assertRegex(latency, r"^latency (us|ms)   min \d+\.\d{3}  median ")
         self.assertNotIn("min 0.000", latency)
 

@@ -31,18 +31,19 @@
 namespace parallax::kernels {
 
 enum class ConvAlgorithm : uint8_t {
+  // What it is for; as what it is printed (ConvPlan::name); where it is.
   kEmpty,      // no output element
-  kPointwise,  // 1x1, stride 1, no padding: a plain GEMM on the input
+  kPointwise,  // 1x1, stride 1, no padding: a product; conv_pointwise*; ../gemm/gemm.cc
   // Channels first.
-  kImplicitGemm,  // rank 1..3: input patches go straight into GEMM panels
-  kDepthwise,     // one channel in, up to four out per group, rank 1 or 2: vectorised along rows
-  kDirect,        // anything else: the formula, scalar
+  kImplicitGemm,  // rank 1..3: input patches go straight into panels; conv_implicit_gemm; implicit.cc
+  kDepthwise,     // one channel in, up to four out per group, rank 1 or 2: along rows; depthwise.cc
+  kDirect,        // anything else: the formula, scalar; conv_direct; conv.cc
   // Channels last; see SupportsChannelsLast.
-  kIndirectGemm,   // rank 1..3: register tiles read the input where it lies
-  kStem,           // few planes in, channels last out
-  kDepthwiseLast,  // one channel in and out a group, rank 1 or 2: vectors of channels
-  kWinograd2,      // 3x3, stride 1: tiles of 2x2
-  kWinograd4,      // or 4x4 outputs
+  kIndirectGemm,  // rank 1..3: tiles read the input where it lies; conv_indirect_gemm; channels_last.cc
+  kStem,          // few planes in, channels last out; conv_stem; stem.cc
+  kDepthwiseLast,  // one channel in and out a group, rank 1 or 2; conv_depthwise_last; depthwise_last.cc
+  kWinograd2,  // 3x3, stride 1: tiles of 2x2; conv_winograd_2x2; winograd.cc
+  kWinograd4,  // or 4x4 outputs; conv_winograd_4x4
 };
 
 // The error of a Winograd convolution against f64 is at most about c * depth * 2^-24 of the sum of
