@@ -145,7 +145,9 @@ Result<Analysis> Analyze(const AnalyzeArguments& args) {
       }
     }
   }
-  Result<plan::GraphCost> cost = plan::CostOf(a.model.graph, inputs);
+  const Result<ops::Inference> known = ops::InferGraph(a.model.graph, inputs);
+  Result<plan::GraphCost> cost =
+      known.ok() ? plan::CostOf(a.model.graph, *known) : Result<plan::GraphCost>(known.error());
   if (!cost.ok()) {
     const Error explained = given.assumptions.ExplainShapes(cost.error());
     // `run` would refuse the same.
@@ -154,9 +156,8 @@ Result<Analysis> Analyze(const AnalyzeArguments& args) {
     return a;
   }
   a.cost = std::move(*cost);
-  PX_ASSIGN_OR_RETURN(const ops::Inference known, ops::InferGraph(a.model.graph, inputs));
   Graph folded = a.model.graph.Clone();
-  PX_RETURN_IF_ERROR(passes::FoldKnown(&folded, known));
+  PX_RETURN_IF_ERROR(passes::FoldKnown(&folded, *known));
   PX_RETURN_IF_ERROR(FindStructure(folded, "", "", &a.structure));
   return a;
 }

@@ -69,8 +69,8 @@ class OpProfile final : public runtime::Observer {
 
  private:
   std::map<const Node*, NodeTime> nodes_;
-  std::vector<std::pair<double, double>>
-      spent_;  // start and time of what ran and is in no body yet
+  // Start and time of what ran and is in no body yet.
+  std::vector<std::pair<double, double>> spent_;
 };
 
 struct Latency {
@@ -90,20 +90,18 @@ Latency Statistics(std::vector<double> ms) {
 }
 
 // What was fed, some of it: extents that nobody gave change the time like no other thing.
-void PrintInputs(const Graph& graph, const SymbolTable& symbols, const Inputs& inputs) {
+void PrintInputs(const Model& model, const Inputs& inputs) {
   constexpr size_t kMost = 4;
   std::vector<std::string> shown;
   for (size_t i = 0; i < std::min(inputs.types.size(), kMost); ++i) {
-    shown.push_back(fmt::format("{} {}", graph.value(graph.inputs[i]).name,
-                                ToString(inputs.types[i], symbols)));
+    shown.push_back(fmt::format("{} {}", model.graph.value(model.graph.inputs[i]).name,
+                                ToString(inputs.types[i], model.symbols)));
   }
   const size_t others = inputs.types.size() - shown.size();
   Print("inputs       {}{}\n", fmt::join(shown, ", "),
         others > 0 ? fmt::format(" and {} more", others) : "");
-  if (const Assumptions& a = inputs.assumptions; !a.open_extents.empty()) {
-    Print("             open extents of {} were taken as 1; set them with {}\n",
-          fmt::join(a.open_extents, ", "), a.shape_example);
-  }
+  const std::string open = inputs.assumptions.OpenExtents();
+  if (!open.empty()) Print("             {}\n", open);
 }
 
 void Progress(int done, int total) {
@@ -154,9 +152,8 @@ void PrintOps(const std::vector<NodeTime>& nodes, const Limits& limits) {
   Print("\nmeasured limits: {:.0f} GFLOP/s (FMA), {:.1f} GB/s read from memory\n", limits.gflops,
         limits.read_gbps);
   Print(
-      "Winograd multiplies less than the formula that is counted and can pass the first, what lies "
-      "in a cache "
-      "the second.\n");
+      "Winograd multiplies less than the formula that is counted and can pass the first,\n"
+      "what lies in a cache the second.\n");
   Print("\n{:<36} {:<{}} {:<{}} {:>10} {:>9} {:>6} {:>8}\n", "node", "kernel", kernel_width,
         "output", shape_width, "us", "GFLOP/s", "% peak", "GB/s");
   for (size_t i = 0; i < shown; ++i) {
@@ -194,7 +191,6 @@ Result<void> Bench(const BenchArguments& args) {
   PX_ASSIGN_OR_RETURN(Model model, LoadModel(args.model));
   double load_ms = NowMilliseconds() - load_start;
   PX_ASSIGN_OR_RETURN(const Inputs inputs, MakeInputs(model, args.inputs, 0));
-  const SymbolTable symbols = model.symbols;
   const double create_start = NowMilliseconds();
   PX_ASSIGN_OR_RETURN(std::unique_ptr<runtime::Session> session,
                       runtime::Session::Create(std::move(model), args.session.Options()));
@@ -258,7 +254,7 @@ Result<void> Bench(const BenchArguments& args) {
   }
   Print("{} on {} thread(s), {} runs after {} warm-up\n", args.model.path, session->threads(),
         args.runs, args.warmup);
-  PrintInputs(session->model().graph, symbols, inputs);
+  PrintInputs(session->model(), inputs);
   // One unit for the whole line, so that its numbers compare at a glance.
   const bool in_us = l.median < 1;
   const double scale = in_us ? 1e3 : 1;

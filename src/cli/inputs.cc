@@ -332,10 +332,15 @@ std::string Some(const std::vector<std::string>& all) {
 
 }  // namespace
 
+std::string Assumptions::OpenExtents() const {
+  if (open_extents.empty()) return "";
+  return fmt::format("open extents of {} were taken as 1; set them with {}", Some(open_extents),
+                     shape_example);
+}
+
 Error Assumptions::ExplainShapes(const Error& error) const {
   if (open_extents.empty()) return error;
-  return MakeError(error.code(), "{}\n  open extents of {} were taken as 1; set them with {}",
-                   error.message(), Some(open_extents), shape_example);
+  return MakeError(error.code(), "{}\n  {}", error.message(), OpenExtents());
 }
 
 Error Assumptions::ExplainRun(const Error& error) const {

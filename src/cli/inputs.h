@@ -36,6 +36,8 @@ struct Assumptions {
   std::string shape_example;                 // what would set the extents of the first
   std::vector<std::string> random_integers;  // inputs with values that a model may not take
 
+  // Which extents were taken as 1 and what would set them, or "".
+  std::string OpenExtents() const;
   // The error with a line for each kind of assumption behind it. Plans depend on shapes alone.
   Error ExplainShapes(const Error& error) const;
   Error ExplainRun(const Error& error) const;

@@ -112,8 +112,6 @@ Result<void> Fold(Rewriter& r, NodeId i) {
     const auto bias =
         biased ? VectorOf(r, conv.inputs[2], channels) : Values(static_cast<size_t>(channels), 0.0);
     if (!a || !bias) continue;
-    const auto finite = [](double v) { return std::isfinite(static_cast<float>(v)); };
-    if (!std::all_of(a->scale.begin(), a->scale.end(), finite)) continue;
 
     PX_ASSIGN_OR_RETURN(Tensor offsets, Tensor::Allocate(DType::kF32, Shape{channels}));
     for (size_t oc = 0; oc < bias->size(); ++oc) {

@@ -1,7 +1,7 @@
 #include "plan/contraction.h"
 
 #include <algorithm>
-#include <unordered_map>
+#include <numeric>
 #include <utility>
 
 namespace parallax::plan {
@@ -12,30 +12,15 @@ constexpr int64_t kGap = int64_t{1} << 30;
 
 }  // namespace
 
-Contraction::Contraction(const Dag& dag, std::span<const int32_t> group_of) {
-  const auto count = static_cast<size_t>(dag.size());
-  parent_.resize(count);
-  std::unordered_map<int32_t, int32_t> first_of;
-  for (size_t v = 0; v < count; ++v) {
-    const auto self = static_cast<int32_t>(v);
-    const int32_t g = group_of.empty() ? -1 : group_of[v];
-    parent_[v] = g < 0 ? self : first_of.try_emplace(g, self).first->second;
-  }
-  groups_.resize(count);
-  seen_.assign(count, 0);
-  std::vector<Dag::Edge> edges;
-  for (size_t v = 0; v < count; ++v) {
-    for (int32_t to : dag.consumers(static_cast<int32_t>(v))) {
-      edges.emplace_back(parent_[v], parent_[static_cast<size_t>(to)]);
-    }
-  }
-  const Dag contracted(dag.size(), edges);
-  const std::vector<int32_t> order = *contracted.Order();
+Contraction::Contraction(const Dag& dag)
+    : parent_(static_cast<size_t>(dag.size())), groups_(parent_.size()), seen_(parent_.size(), 0) {
+  std::iota(parent_.begin(), parent_.end(), 0);
+  const std::vector<int32_t> order = *dag.Order();
   for (size_t i = 0; i < order.size(); ++i) {
     Group& g = group(order[i]);
     if (i > 0) g.before = order[i - 1];
     if (i + 1 < order.size()) g.after = order[i + 1];
-    const auto in = contracted.producers(order[i]), out = contracted.consumers(order[i]);
+    const auto in = dag.producers(order[i]), out = dag.consumers(order[i]);
     g.in.assign(in.begin(), in.end());
     g.out.assign(out.begin(), out.end());
   }

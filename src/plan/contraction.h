@@ -15,7 +15,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "plan/dag.h"
@@ -24,8 +23,8 @@ namespace parallax::plan {
 
 class Contraction {
  public:
-  // Each vertex alone; or, with `group_of`, those of one number >= 0 together. REQUIRES: no cycle.
-  explicit Contraction(const Dag& dag, std::span<const int32_t> group_of = {});
+  // Each vertex alone. REQUIRES: no cycle.
+  explicit Contraction(const Dag& dag);
 
   // The group of a vertex: the number of one of its vertices.
   int32_t Find(int32_t v);

@@ -135,7 +135,11 @@ Result<void> AddControlFlow(const Node& node, const Inference& inference, GraphC
 
 Result<GraphCost> CostOf(const Graph& graph, std::span<const InferInput> inputs,
                          std::span<const InferInput> captures) {
-  PX_ASSIGN_OR_RETURN(Inference inference, ops::InferGraph(graph, inputs, captures));
+  PX_ASSIGN_OR_RETURN(const Inference inference, ops::InferGraph(graph, inputs, captures));
+  return CostOf(graph, inference);
+}
+
+Result<GraphCost> CostOf(const Graph& graph, const Inference& inference) {
   GraphCost sum;
   std::vector<TensorInfo> in, out;
   for (const Node& node : graph.nodes) {

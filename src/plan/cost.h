@@ -30,5 +30,7 @@ struct GraphCost {
 // count, a shape) is best given as dim_values: a constant would fold what is computed from it away.
 Result<GraphCost> CostOf(const Graph& graph, std::span<const ops::InferInput> inputs,
                          std::span<const ops::InferInput> captures = {});
+// The same where the graph's inference at those inputs is known.
+Result<GraphCost> CostOf(const Graph& graph, const ops::Inference& inference);
 
 }  // namespace parallax::plan

@@ -53,7 +53,6 @@ int64_t ChainBytes(std::span<const ConvShape> stages, int64_t rows) {
 // The last rows of a tensor, in a ring of `capacity` rows whose first place is that of row `origin`.
 struct Band {
   Rows rows;
-  const float* data = nullptr;
   int64_t capacity = 0, origin = 0;
 
   int64_t Place(int64_t row) const { return (row - origin) % capacity; }
@@ -86,12 +85,12 @@ void RunPointwiseRows(const ConvPlan& plan, const ConvArgs& args, int64_t rows) 
   RunPanelTask(t);
 }
 
-// Output rows `rows` of the stage into args.output, from the rows of its input that are at hand. Of a 1x1
-// convolution these follow each other.
+// Output rows `rows` of the stage into args.output, from the rows of its input that are at hand, in the ring
+// at args.input. Of a 1x1 convolution these follow each other.
 void RunRows(const ConvPlan& plan, ConvArgs args, Rows rows, const Band& in) {
   const ConvShape& s = plan.shape;
   if (plan.algorithm == ConvAlgorithm::kPointwise) {
-    args.input = in.data + in.Place(rows.begin) * s.in[1] * s.in_channels;
+    args.input += in.Place(rows.begin) * s.in[1] * s.in_channels;
     RunPointwiseRows(plan, args, rows.size());
     return;
   }
@@ -101,7 +100,6 @@ void RunRows(const ConvPlan& plan, ConvArgs args, Rows rows, const Band& in) {
   axes.rows.in = in.rows.size();
   axes.rows.out = rows.size();
   axes.rows.pad += in.rows.begin - rows.begin * s.strides[0];
-  args.input = in.data;
   RunDepthwiseLastPart(plan, axes, args, {.rows = rows.size(), .channels = s.out_channels},
                        {.rows = in.capacity, .first = in.Place(in.rows.begin)});
 }
@@ -114,7 +112,6 @@ class Chain {
     auto* at = reinterpret_cast<float*>(slice);
     for (size_t i = 0; i < plan.buffer_floats.size(); ++i) {
       buffers_[i] = at;
-      kept_[i].data = at;
       kept_[i].capacity = plan.buffer_floats[i] / RowFloats(shape(i));
       at += plan.buffer_floats[i];
     }
@@ -164,15 +161,13 @@ class Chain {
     args.epilogue = stages_[i].epilogue;
     args.epilogue.residual = residual;
     args.output = to;
-    Band in;
     if (i == 0) {
-      in.rows = {0, s.in[0]};
-      in.data = input_ + image * s.in[0] * s.in[1] * s.in_channels;
-      in.capacity = s.in[0];
+      args.input = input_ + image * s.in[0] * s.in[1] * s.in_channels;
+      RunRows(plan_.stages[i], args, rows, {.rows = {0, s.in[0]}, .capacity = s.in[0]});
     } else {
-      in = kept_[i - 1];
+      args.input = buffers_[i - 1];
+      RunRows(plan_.stages[i], args, rows, kept_[i - 1]);
     }
-    RunRows(plan_.stages[i], args, rows, in);
   }
 
   const ConvShape& shape(size_t i) const { return plan_.stages[i].shape; }
@@ -181,7 +176,8 @@ class Chain {
   std::span<const ConvStage> stages_;
   const float* input_;
   float* output_;
-  Band kept_[kMaxStages];  // behind each stage but the last
+  // Behind each stage but the last.
+  Band kept_[kMaxStages];
   float* buffers_[kMaxStages] = {};
 };
 

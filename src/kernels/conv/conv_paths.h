@@ -49,7 +49,7 @@ void RunStem(const ConvPlan& plan, const ConvArgs& args, Team& team);
 void PlanDepthwiseLast(ConvPlan& plan);
 void PackDepthwiseLast(const ConvPlan& plan, const void* weights, float* packed);
 void RunDepthwiseLast(const ConvPlan& plan, const ConvArgs& args, Team& team);
-// Some rows of one image and some channels of each, from a multiple of 16 on.
+// Some rows of one image and some channels of each, from a whole cache line on.
 struct DepthwisePart {
   int64_t row = 0, rows = 0;
   int64_t channel = 0, channels = 0;

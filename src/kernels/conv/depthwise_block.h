@@ -13,6 +13,8 @@
 
 namespace parallax::kernels {
 
+inline constexpr int64_t kLineChannels = 16;  // of a cache line
+
 // A part of the output of one image.
 struct DepthwiseLastArgs {
   const ConvAxes* axes = nullptr;

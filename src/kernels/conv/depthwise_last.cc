@@ -20,7 +20,6 @@ namespace parallax::kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
-constexpr int64_t kLineChannels = 16;
 constexpr int64_t kManyChannels = 64;
 constexpr int64_t kL1Bytes = 32 << 10;
 
@@ -203,7 +202,6 @@ constexpr int64_t kMaxTasks = 64;
 // Rows that neighbouring tasks both read should be few beside their own.
 constexpr int64_t kMinRows = 7;
 constexpr int64_t kMinChannels = 64;
-constexpr int64_t kLineFloats = 16;  // of a cache line
 
 }  // namespace
 
@@ -219,7 +217,7 @@ void PlanDepthwiseLast(ConvPlan& plan) {
   // Pictures too small to be cut, which have many channels.
   const int64_t parts = std::clamp<int64_t>(tasks / (s.batch * blocks), 1,
                                             std::max<int64_t>(1, s.out_channels / kMinChannels));
-  plan.channels_per_task = RoundUp(CeilDiv(s.out_channels, parts), kLineFloats);
+  plan.channels_per_task = RoundUp(CeilDiv(s.out_channels, parts), kLineChannels);
   plan.packed_weight_bytes = static_cast<size_t>(RoundUp(s.out_channels * s.KernelSize() * 4, 64));
 }
 

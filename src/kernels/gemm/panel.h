@@ -9,9 +9,9 @@
 //             alone: its bits do not depend on how C is cut into tasks or tiles.
 //
 // Panels. B is stored as panels of `columns` columns, each [k][columns]; the last panel is only as
-// wide as its columns rounded up to whole vectors, padded with zeros (widths: NextPanel). A's panels are [k][rows]; the
-// last one is as high as the tile that computes it. The panel of
-// column j starts at j * k.
+// wide as its columns rounded up to whole vectors, padded with zeros (widths: NextPanel). The panel
+// of column j starts at j * k. A's panels are [k][rows]; the last one is as high as the tile that
+// computes it.
 #pragma once
 
 #include <algorithm>
